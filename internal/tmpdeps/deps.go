@@ -1,0 +1,37 @@
+//go:build tmpdeps
+
+package tmpdeps
+
+import (
+	_ "cel.dev/cel-go/cel"
+	_ "cel.dev/cel-go/ext"
+	_ "charm.land/bubbletea/v2"
+	_ "charm.land/lipgloss/v2"
+	_ "charm.land/lipgloss/v2/table"
+	_ "github.com/cockroachdb/datadriven"
+	_ "github.com/containerd/go-runc"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/google/go-containerregistry/pkg/authn"
+	_ "github.com/google/go-containerregistry/pkg/name"
+	_ "github.com/google/go-containerregistry/pkg/registry"
+	_ "github.com/google/go-containerregistry/pkg/v1/empty"
+	_ "github.com/google/go-containerregistry/pkg/v1/layout"
+	_ "github.com/google/go-containerregistry/pkg/v1/mutate"
+	_ "github.com/google/go-containerregistry/pkg/v1/remote"
+	_ "github.com/google/go-containerregistry/pkg/v1/tarball"
+	_ "github.com/moby/sys/user"
+	_ "github.com/opencontainers/image-spec/specs-go/v1"
+	_ "github.com/opencontainers/runtime-spec/specs-go"
+	_ "github.com/opencontainers/umoci/oci/layer"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/spf13/cobra"
+	_ "go.yaml.in/yaml/v3"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
+	_ "k8s.io/api/core/v1"
+	_ "k8s.io/apimachinery/pkg/apis/meta/v1"
+	_ "k8s.io/apimachinery/pkg/util/validation"
+	_ "pgregory.net/rapid"
+	_ "sigs.k8s.io/yaml"
+)
