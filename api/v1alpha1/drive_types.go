@@ -215,19 +215,32 @@ type SlotStatus struct {
 	// Seq counts the assignments of the slot; it grows with each new one.
 	// +optional
 	Seq int64 `json:"seq,omitempty"`
+	// Owner is the play that the present container was made for; its resources are the container's.
+	// +optional
+	Owner string `json:"owner,omitempty"`
+	// Used says that an attempt has run in the present container, or that it could not be made.
+	// +optional
+	Used bool `json:"used,omitempty"`
 	// Play is the name of the play (or item) whose attempt the slot holds; "" when it holds none.
 	// +optional
 	Play string `json:"play,omitempty"`
 	// Attempt of the play.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
-	// Stop says that the attempt is being stopped.
+	// Recall is how the attempt is being taken back: "" not, Revoke unless it runs already, Stop even then.
 	// +optional
-	Stop bool `json:"stop,omitempty"`
-	// Owner is the play whose container the slot's container is: the first that ran in it.
-	// +optional
-	Owner string `json:"owner,omitempty"`
+	Recall Recall `json:"recall,omitempty"`
 }
+
+// Recall is how a slot's attempt is being taken back.
+type Recall string
+
+const (
+	// RecallRevoke takes back an attempt that has not started; one that has is left to end.
+	RecallRevoke Recall = "Revoke"
+	// RecallStop takes back an attempt that has not started and stops one that has.
+	RecallStop Recall = "Stop"
+)
 
 // The reasons that Reason fields hold, and what they mean.
 const (
@@ -241,6 +254,8 @@ const (
 	ReasonInterrupted = "Interrupted"
 	// ReasonStopped: the attempt was stopped because the drive was cancelled.
 	ReasonStopped = "Stopped"
+	// ReasonReady: the play's needs have ended and its when is true; it waits for a slot.
+	ReasonReady = "Ready"
 	// ReasonImage: the image can't be had or can't be used; the message names it and what the registry answered.
 	ReasonImage = "ImageUnavailable"
 	// ReasonSlot: the slot's container could not be made or started.

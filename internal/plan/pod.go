@@ -24,7 +24,9 @@ type Slot struct {
 	// Command and Args are a play's own, nil where it has none: the engine completes Assignment.Argv from them and the
 	// image, by Kubernetes' rules, unless Assignment.Script is set or the assignment has no token.
 	Command, Args []string
-	// Assignment for the shim, complete but for Argv.
+	// Assignment for the shim, complete but for Argv. One with End ends the slot whatever container it holds, also if the
+	// one with this Swap never came to be. While it has not, an engine may answer an assignment that takes an attempt back
+	// (without a token, or with Stop) itself, with the State that the shim would tell.
 	Assignment protocol.Assignment
 }
 
