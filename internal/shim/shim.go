@@ -1,0 +1,199 @@
+// Package shim owns PID 1 of a slot: it takes up assignments, waits at their gates, runs each attempt at most once, and
+// parks until its container is substituted.
+//
+// It is linked into a binary that waits in every container of a pod, so it imports nothing but the standard library,
+// golang.org/x/sys and package protocol, and of these only what is small. It decides nothing about the drive.
+package shim
+
+import (
+	"io/fs"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nohuddle/nohuddle/internal/shim/protocol"
+)
+
+// Shim is a slot's first process.
+type Shim struct {
+	ctl     control
+	slot    string
+	swap    int64
+	file    string // where later assignments appear
+	have    protocol.Assignment
+	secrets map[string]string
+	signals chan os.Signal
+	changes chan struct{}
+}
+
+// Main is the whole life of a shim; it returns its exit code.
+func Main(args, environ []string) int {
+	env := split(environ)
+	s := &Shim{
+		ctl:     control(value(env, protocol.EnvControl, protocol.ControlDir)),
+		slot:    env[protocol.EnvSlot],
+		secrets: secrets(env),
+	}
+	s.swap, _ = strconv.ParseInt(env[protocol.EnvSwap], 10, 64)
+	s.file = value(env, protocol.EnvAssignmentFile, s.ctl.path(protocol.AssignFile(s.slot)))
+	if s.slot == "" {
+		return complain(protocol.ExitConfig, protocol.EnvSlot+" is not set: the shim is started by nohuddle, not by hand")
+	}
+	// A play runs as the same user as the shim; it must not read other plays' secrets from /proc/1/environ.
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	// Orphans of a play become the shim's children also where it is not PID 1, as in tests.
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	s.signals = catch()
+	if err := s.watch(); err != nil {
+		return complain(protocol.ExitControl, err.Error())
+	}
+	if len(args) > 1 && args[1] == parkArg {
+		if err := s.unpark(args[2:]); err != nil {
+			return complain(protocol.ExitControl, err.Error())
+		}
+	}
+	if text := env[protocol.EnvAssignment]; text != "" {
+		a, err := protocol.DecodeAssignment([]byte(text))
+		if err != nil {
+			return complain(protocol.ExitConfig, protocol.EnvAssignment+": "+err.Error())
+		}
+		if a.Seq > s.have.Seq {
+			s.have = a
+		}
+	}
+	return s.loop()
+}
+
+// loop takes up one assignment after the other until it is told to end.
+func (s *Shim) loop() int {
+	for {
+		s.reload()
+		phase := s.phase()
+		if phase == protocol.Waiting {
+			open, shut := s.ctl.gate(s.have.Gate)
+			switch {
+			case open:
+				if code, exit := s.attempt(); exit {
+					return code
+				}
+				continue
+			case shut:
+				phase = protocol.Closed
+			}
+		}
+		if err := s.tell(phase); err != nil {
+			return complain(protocol.ExitControl, err.Error())
+		}
+		if s.have.End != nil {
+			return *s.have.End
+		}
+		if code, exit := s.rest(); exit {
+			return code
+		}
+	}
+}
+
+// phase says what the present assignment asks for: to wait at its gate, or nothing (any more).
+func (s *Shim) phase() protocol.Phase {
+	t := s.have.Token
+	if t == "" || s.have.End != nil || s.ctl.exists(protocol.ResultFile(t)) {
+		return protocol.Parked
+	}
+	if c, ok := s.ctl.claim(t); ok {
+		if c.Slot == s.slot {
+			s.interrupted(c)
+		}
+		return protocol.Parked
+	}
+	if s.have.Stop {
+		return protocol.Parked
+	}
+	return protocol.Waiting
+}
+
+// interrupted writes the result of an attempt that this slot began and whose container died.
+func (s *Shim) interrupted(c protocol.Claim) {
+	r := protocol.Result{
+		Token: s.have.Token, ExitCode: 128 + int(syscall.SIGKILL), Reason: protocol.Interrupted,
+		Message: "the container died while the attempt ran", StartedAt: c.StartedAt, FinishedAt: time.Now(),
+	}
+	if err := s.ctl.writeResult(r); err != nil {
+		warn(err.Error())
+	}
+}
+
+// rest waits until there may be something new to do. exit says that the shim is to end with code.
+func (s *Shim) rest() (code int, exit bool) {
+	select {
+	case sig := <-s.signals:
+		if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+			return protocol.ExitTerm, true
+		}
+		if sig == syscall.SIGCHLD {
+			reapAll()
+		}
+	case <-s.changes:
+	}
+	return 0, false
+}
+
+// reload takes the newest assignment from the file; one that is not newer, or can't be read, is left.
+func (s *Shim) reload() bool {
+	a, err := s.ctl.readAssignment(s.file)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			warn("ignoring " + s.file + ": " + err.Error())
+		}
+		return false
+	}
+	if a.Seq <= s.have.Seq {
+		return false
+	}
+	s.have = a
+	return true
+}
+
+func (s *Shim) tell(p protocol.Phase) error {
+	return s.ctl.writeState(s.slot, protocol.State{Swap: s.swap, Seq: s.have.Seq, Token: s.have.Token, Phase: p})
+}
+
+func complain(code int, message string) int {
+	warn(message)
+	return code
+}
+
+func warn(message string) {
+	_, _ = os.Stderr.WriteString("nohuddle-shim: " + message + "\n")
+}
+
+func split(environ []string) map[string]string {
+	env := make(map[string]string, len(environ))
+	for _, kv := range environ {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	return env
+}
+
+func value(env map[string]string, name, fallback string) string {
+	if v := env[name]; v != "" {
+		return v
+	}
+	return fallback
+}
+
+func secrets(env map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range env {
+		if name, ok := strings.CutPrefix(k, protocol.EnvSecretPrefix); ok {
+			out[name] = v
+		}
+	}
+	return out
+}

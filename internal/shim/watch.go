@@ -1,0 +1,99 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+)
+
+// watch has changes receive a value whenever a result or an assignment may have appeared. It is in force when it
+// returns, so whoever looks afterwards misses nothing.
+func (s *Shim) watch() error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("inotify can't be had (fs.inotify.max_user_instances?): %w", err)
+	}
+	// The kubelet swaps a downward-API volume's ..data link by rename, and engines rename into place: only names that
+	// appear count, writes to logs don't.
+	dirs := []string{string(s.ctl)}
+	if d := filepath.Dir(s.file); d != string(s.ctl) {
+		dirs = append(dirs, d)
+	}
+	for _, d := range dirs {
+		if _, err := unix.InotifyAddWatch(fd, d, unix.IN_MOVED_TO|unix.IN_CREATE|unix.IN_DELETE); err != nil {
+			return fmt.Errorf("the directory %s can't be watched: %w", d, err)
+		}
+	}
+	s.changes = make(chan struct{}, 1)
+	go func() {
+		buf := make([]byte, 8<<10)
+		for {
+			n, err := unix.Read(fd, buf)
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil {
+				warn("reading inotify: " + err.Error())
+				return
+			}
+			if relevant(buf[:n]) {
+				select {
+				case s.changes <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return nil
+}
+
+// relevant says whether among the events is a name that is renamed into place, here or by a kubelet.
+func relevant(events []byte) bool {
+	const header = unix.SizeofInotifyEvent
+	for len(events) >= header {
+		size := int(uint32(events[12]) | uint32(events[13])<<8 | uint32(events[14])<<16 | uint32(events[15])<<24)
+		if header+size > len(events) {
+			return true
+		}
+		name := string(trimZero(events[header : header+size]))
+		mask := uint32(events[4]) | uint32(events[5])<<8 | uint32(events[6])<<16 | uint32(events[7])<<24
+		if mask&unix.IN_Q_OVERFLOW != 0 || mask&unix.IN_MOVED_TO != 0 && name != "" && !isState(name) {
+			return true
+		}
+		events = events[header+size:]
+	}
+	return false
+}
+
+func isState(name string) bool {
+	const prefix = "state-"
+	return len(name) > len(prefix) && name[:len(prefix)] == prefix
+}
+
+// parkArg marks the image of the shim that is executed once an attempt has ended.
+const parkArg = "park"
+
+// park replaces the process by a fresh image of itself, which publishes the staged result and waits. What an attempt
+// took of memory is given back to the last page that way, and the new image catches SIGTERM before anybody can know
+// that the attempt has ended and send it.
+func (s *Shim) park(token string) error {
+	if err := unix.Exec("/proc/self/exe", []string{os.Args[0], parkArg, token}, os.Environ()); err != nil {
+		return fmt.Errorf("executing the shim again: %w", err)
+	}
+	return nil
+}
+
+// unpark goes on after park.
+func (s *Shim) unpark(args []string) error {
+	for _, token := range args {
+		if err := s.ctl.publish(token); err != nil {
+			return fmt.Errorf("publishing the result of %s: %w", token, err)
+		}
+	}
+	s.reload()
+	return nil
+}
+
