@@ -2,10 +2,10 @@ package playbook
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/ext"
 )
 
@@ -51,7 +51,7 @@ const (
 var base = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		ext.Strings(), ext.Lists(), ext.Encoders(), ext.Math(), cel.OptionalTypes(),
-		ext.NativeTypes(playView{}, eachView{}, itemView{}, types.ParseStructTags(true)),
+		ext.NativeTypes(reflect.TypeFor[playView](), reflect.TypeFor[eachView](), reflect.TypeFor[itemView](), ext.ParseStructTags(true)),
 		cel.Variable(varParams, cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable(varDriveName, cel.StringType),
 		cel.Variable(varDrivePhase, cel.StringType),
