@@ -212,4 +212,3 @@ func indexes(set map[int]bool) []int {
 	slices.Sort(out)
 	return out
 }
-

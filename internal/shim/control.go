@@ -150,6 +150,15 @@ func (c control) fill(token string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// writeScript writes an attempt's script to where it is executed, and returns its path.
+func (c control) writeScript(token, text string) (string, error) {
+	path := c.path(protocol.ScriptFile(token))
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		return "", err
+	}
+	return path, os.Chmod(path, 0o755) // whatever the umask
+}
+
 // writeState puts the state of a slot into place.
 func (c control) writeState(slot string, s protocol.State) error {
 	b, err := json.Marshal(s)

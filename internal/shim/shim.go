@@ -6,8 +6,8 @@
 package shim
 
 import (
-	"io/fs"
 	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -56,6 +56,8 @@ func Main(args, environ []string) int {
 		if err := s.unpark(args[2:]); err != nil {
 			return complain(protocol.ExitControl, err.Error())
 		}
+	} else {
+		warnOfShort(s.secrets)
 	}
 	if text := env[protocol.EnvAssignment]; text != "" {
 		a, err := protocol.DecodeAssignment([]byte(text))

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
 )
 
 // watch has changes receive a value whenever a result or an assignment may have appeared. It is in force when it
@@ -96,4 +95,3 @@ func (s *Shim) unpark(args []string) error {
 	s.reload()
 	return nil
 }
-

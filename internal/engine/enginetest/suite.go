@@ -241,4 +241,3 @@ func show(code *int32) any {
 	}
 	return *code
 }
-
