@@ -22,7 +22,8 @@ func (c control) exists(name string) bool {
 	return err == nil
 }
 
-func (c control) readAssignment(file string) (protocol.Assignment, error) {
+// readAssignment reads the assignment in a file if its number is higher than after; fs.ErrNotExist if there is none such.
+func (c control) readAssignment(file string, after int64) (protocol.Assignment, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return protocol.Assignment{}, err
@@ -30,7 +31,14 @@ func (c control) readAssignment(file string) (protocol.Assignment, error) {
 	if len(b) == 0 { // a downward-API file of an annotation that isn't there yet
 		return protocol.Assignment{}, fs.ErrNotExist
 	}
-	return protocol.DecodeAssignment(b)
+	if seq, ok := protocol.PeekSeq(b); ok && seq <= after { // a parked shim stays smaller if it decodes nothing
+		return protocol.Assignment{}, fs.ErrNotExist
+	}
+	a, err := protocol.DecodeAssignment(b)
+	if err == nil && a.Seq <= after {
+		return protocol.Assignment{}, fs.ErrNotExist
+	}
+	return a, err
 }
 
 // gate says whether all needs are met, or one of them never will be.
@@ -161,18 +169,15 @@ func (c control) writeScript(token, text string) (string, error) {
 
 // writeState puts the state of a slot into place.
 func (c control) writeState(slot string, s protocol.State) error {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
 	name := protocol.StateFile(slot)
 	temp := c.path(protocol.TempFile(name))
-	if err := os.WriteFile(temp, b, 0o666); err != nil {
-		// The file of a former container may belong to another user.
+	err := os.WriteFile(temp, s.Encode(), 0o666)
+	if errors.Is(err, fs.ErrPermission) { // what a former container of another user has left
 		_ = os.Remove(temp)
-		if err = os.WriteFile(temp, b, 0o666); err != nil {
-			return err
-		}
+		err = os.WriteFile(temp, s.Encode(), 0o666)
+	}
+	if err != nil {
+		return err
 	}
 	return os.Rename(temp, c.path(name))
 }

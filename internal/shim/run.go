@@ -165,7 +165,7 @@ func (s *Shim) supervise(a protocol.Assignment, p *process) syscall.WaitStatus {
 				p.signal(sig.(syscall.Signal))
 			}
 		case <-s.changes:
-			if next, err := s.ctl.readAssignment(s.file); err == nil && next.Seq > a.Seq && next.Token == a.Token && next.Stop {
+			if next, err := s.ctl.readAssignment(s.file, a.Seq); err == nil && next.Token == a.Token && next.Stop {
 				p.stop(protocol.Stopped, "stopped, because the drive was cancelled")
 			}
 		case <-timeout:

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +34,7 @@ type Shim struct {
 
 // Main is the whole life of a shim; it returns its exit code.
 func Main(args, environ []string) int {
+	runtime.GOMAXPROCS(1) // each further one has caches of its own
 	env := split(environ)
 	s := &Shim{
 		ctl:     control(value(env, protocol.EnvControl, protocol.ControlDir)),
@@ -145,19 +147,14 @@ func (s *Shim) rest() (code int, exit bool) {
 }
 
 // reload takes the newest assignment from the file; one that is not newer, or can't be read, is left.
-func (s *Shim) reload() bool {
-	a, err := s.ctl.readAssignment(s.file)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			warn("ignoring " + s.file + ": " + err.Error())
-		}
-		return false
+func (s *Shim) reload() {
+	a, err := s.ctl.readAssignment(s.file, s.have.Seq)
+	switch {
+	case err == nil:
+		s.have = a
+	case !errors.Is(err, fs.ErrNotExist):
+		warn("ignoring " + s.file + ": " + err.Error())
 	}
-	if a.Seq <= s.have.Seq {
-		return false
-	}
-	s.have = a
-	return true
 }
 
 func (s *Shim) tell(p protocol.Phase) error {

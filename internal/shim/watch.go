@@ -2,7 +2,6 @@ package shim
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -70,28 +69,4 @@ func relevant(events []byte) bool {
 func isState(name string) bool {
 	const prefix = "state-"
 	return len(name) > len(prefix) && name[:len(prefix)] == prefix
-}
-
-// parkArg marks the image of the shim that is executed once an attempt has ended.
-const parkArg = "park"
-
-// park replaces the process by a fresh image of itself, which publishes the staged result and waits. What an attempt
-// took of memory is given back to the last page that way, and the new image catches SIGTERM before anybody can know
-// that the attempt has ended and send it.
-func (s *Shim) park(token string) error {
-	if err := unix.Exec("/proc/self/exe", []string{os.Args[0], parkArg, token}, os.Environ()); err != nil {
-		return fmt.Errorf("executing the shim again: %w", err)
-	}
-	return nil
-}
-
-// unpark goes on after park.
-func (s *Shim) unpark(args []string) error {
-	for _, token := range args {
-		if err := s.ctl.publish(token); err != nil {
-			return fmt.Errorf("publishing the result of %s: %w", token, err)
-		}
-	}
-	s.reload()
-	return nil
 }

@@ -1,9 +1,11 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -25,6 +27,30 @@ func DecodeAssignment(data []byte) (Assignment, error) {
 		return Assignment{}, errors.New("the assignment has a negative number")
 	}
 	return a, nil
+}
+
+// PeekSeq reads the Seq of an assignment without decoding the rest, if it stands where json.Marshal puts it.
+func PeekSeq(data []byte) (int64, bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"seq":`))
+	if !ok {
+		return 0, false
+	}
+	digits := 0
+	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+		digits++
+	}
+	seq, err := strconv.ParseInt(string(rest[:digits]), 10, 64)
+	return seq, err == nil
+}
+
+// Encode is the state's JSON. It is written by hand because package json takes more memory than all else in a parked shim.
+func (s State) Encode() []byte {
+	b := append([]byte(`{"swap":`), strconv.FormatInt(s.Swap, 10)...)
+	b = append(append(b, `,"seq":`...), strconv.FormatInt(s.Seq, 10)...)
+	if s.Token != "" {
+		b = append(append(append(b, `,"token":"`...), s.Token...), '"') // ValidToken leaves nothing to escape
+	}
+	return append(append(append(b, `,"phase":"`...), s.Phase...), `"}`...)
 }
 
 // DecodeResult reads a result.
