@@ -53,10 +53,10 @@ plays:
     echo names=u:1,v w,😀 >> "$NOHUDDLE_OUTPUT"
     echo n=3 >> "$NOHUDDLE_OUTPUT"
 - {name: each, image: OTHER, forEach: 'plays.list.outputs.names.split(",")', command: [printf, '%s|%s', '${{ item }}', '${{ plays.list.outputs.n }}']}
-- {name: no, image: SHELL, when: 'int(plays.list.outputs.n) > 3', command: ["false"]}
-- {name: after, image: SHELL, when: 'plays.no.phase == "Skipped"', command: [echo, '${{ plays.each.phase }}']}
+- {name: not, image: SHELL, when: 'int(plays.list.outputs.n) > 3', command: ["false"]}
+- {name: after, image: SHELL, when: 'plays.not.phase == "Skipped"', command: [echo, '${{ plays.each.phase }}']}
 `,
-		plays: map[string]v1alpha1.PlayPhase{"no": v1alpha1.PlaySkipped},
+		plays: map[string]v1alpha1.PlayPhase{"not": v1alpha1.PlaySkipped},
 		logs:  map[string]string{"each.0.1": "u:1|3", "each.1.1": "v w|3", "each.2.1": "😀|3", "after.1": "Succeeded\n"},
 	},
 	{
@@ -75,7 +75,7 @@ var commands = []row{
 	{
 		name:     "no command runs the image's own", // CASES.md 12
 		playbook: `plays: [{name: a, image: SHELL}]`,
-		logs:     map[string]string{"a.1": "the image's own command\n"},
+		logs:     map[string]string{"a.1": "the command of the image\n"},
 	},
 	{
 		name: "text passes through byte for byte", // CASES.md 15
@@ -150,7 +150,7 @@ plays:
 		name: "timeout stops with grace", // CASES.md 23
 		playbook: `
 plays:
-- {name: a, image: SHELL, timeout: 200ms, onError: Continue, script: 'trap "echo checkpoint; exit 3" TERM; while :; do sleep 0.01; done'}
+- {name: a, image: SHELL, timeout: 200ms, onError: Continue, script: 'trap "echo checkpoint; exit 3" TERM; while :; do :; done'}
 - {name: b, image: SHELL, timeout: 200ms, gracePeriodSeconds: 1, onError: Continue, script: 'trap "" TERM; while :; do sleep 0.01; done'}
 `,
 		plays: map[string]v1alpha1.PlayPhase{"a": v1alpha1.PlayFailed, "b": v1alpha1.PlayFailed},
@@ -236,7 +236,8 @@ finally:
 		name: "a missing image harms neither the running play nor the slot", // CASES.md 9
 		playbook: `
 plays:
-- {name: a, image: SHELL, script: 'sleep 0.5; echo unharmed'}
+- {name: first, image: SHELL, command: ["true"]}
+- {name: a, image: OTHER, script: 'sleep 0.5; echo unharmed'}
 - {name: b, image: MISSING, command: ["true"]}
 finally:
 - {name: f, image: OTHER, command: [echo, used again]}
@@ -335,8 +336,8 @@ plays:
 		name: "network, ipc and host name are the pod's",
 		playbook: `
 plays:
-- {name: a, image: SHELL, script: 'readlink /proc/self/ns/net /proc/self/ns/ipc /proc/self/ns/uts > /scratch/ns; hostname >> /scratch/ns'}
-- {name: b, image: OTHER, script: '(readlink /proc/self/ns/net /proc/self/ns/ipc /proc/self/ns/uts; hostname) | cmp - /scratch/ns && echo same'}
+- {name: a, image: SHELL, script: 'for n in net ipc uts; do readlink /proc/self/ns/$n; done > /scratch/ns; hostname >> /scratch/ns'}
+- {name: b, image: OTHER, script: '(for n in net ipc uts; do readlink /proc/self/ns/$n; done; hostname) | cmp - /scratch/ns && echo same'}
 `,
 		logs: map[string]string{"b.1": "same\n"},
 	},

@@ -26,7 +26,7 @@ type Suite struct {
 	// Start makes an engine for one drive; the suite closes it.
 	Start func(t *testing.T, drive string, prog *playbook.Program) engine.Engine
 	// Shell and Other are two images with the busybox applets in /bin. Neither has an ENTRYPOINT; the CMD of Shell is
-	// ["sh", "-c", "echo the image's own command"].
+	// ["echo", "the command of the image"].
 	Shell, Other string
 	// Missing is an image that does not exist.
 	Missing string

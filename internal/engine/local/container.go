@@ -1,0 +1,260 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nohuddle/nohuddle/internal/image"
+	"github.com/nohuddle/nohuddle/internal/plan"
+	"github.com/nohuddle/nohuddle/internal/shim/protocol"
+)
+
+// parkedGrace is how long a parked shim has to obey SIGTERM before it is killed.
+const parkedGrace = 10 * time.Second
+
+// container is one container of a slot.
+type container struct {
+	engine *Engine
+	id     string
+	bundle string
+	cgroup cgroup
+	image  *image.Image
+	swap   int64
+	seq    int64 // of the assignment that it was given last
+	born   time.Time
+
+	pidfd  int
+	exited chan struct{} // closed when status and oom are set
+	status unix.WaitStatus
+	oom    bool
+	stderr *tail
+}
+
+// start makes a fresh container with the assignment of want. n tells the containers of one swap apart.
+func (e *Engine) start(ctx context.Context, want plan.Slot, n int, img *image.Image) (*container, error) {
+	name := want.Name + "." + strconv.FormatInt(want.Swap, 10) + "." + strconv.Itoa(n)
+	c := &container{
+		engine: e, id: e.cfg.Drive + "." + name, bundle: e.path("slots", name), cgroup: e.cgroup.child(name),
+		image: img, swap: want.Swap, seq: want.Assignment.Seq, born: time.Now(),
+		exited: make(chan struct{}), stderr: &tail{},
+	}
+	err := c.make(want)
+	if err == nil {
+		err = c.run(ctx)
+	}
+	if err != nil {
+		close(c.exited)
+		c.delete()
+		return nil, err
+	}
+	return c, nil
+}
+
+// make writes the bundle and mounts its root.
+func (c *container) make(want plan.Slot) error {
+	if err := os.MkdirAll(c.bundle, 0o755); err != nil {
+		return fmt.Errorf("make the container's folder: %w", err)
+	}
+	root, err := c.mountRoot()
+	if err != nil {
+		return err
+	}
+	spec, err := c.engine.spec(want, c.image, root, c.cgroup)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(c.bundle, "config.json"), b, 0o600) // secrets are in it
+}
+
+func (c *container) run(ctx context.Context) error {
+	// The plays' output is in their logs; of the container's own only the end is kept, for when the shim itself fails.
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	pid, err := c.engine.runtime.run(ctx, c.id, c.bundle, null, w)
+	w.Close()
+	if err != nil {
+		r.Close()
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(c.stderr, r)
+		r.Close()
+	}()
+	if c.pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
+		return fmt.Errorf("hold the container's first process: %w", err)
+	}
+	go c.wait(pid)
+	return nil
+}
+
+func (c *container) wait(pid int) {
+	for {
+		if _, err := unix.Wait4(pid, &c.status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	c.oom = c.cgroup.oomKilled()
+	close(c.exited)
+}
+
+func (c *container) gone() bool {
+	select {
+	case <-c.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *container) signal(sig unix.Signal) {
+	if !c.gone() {
+		_ = unix.PidfdSendSignal(c.pidfd, sig, nil, 0)
+	}
+}
+
+// retire ends a container whose shim is parked, and removes it.
+func (c *container) retire() {
+	c.signal(unix.SIGTERM)
+	select {
+	case <-c.exited:
+	case <-c.engine.ctx.Done():
+	case <-time.After(parkedGrace):
+	}
+	c.destroy()
+}
+
+// destroy kills and removes the container.
+func (c *container) destroy() {
+	c.signal(unix.SIGKILL)
+	<-c.exited
+	c.delete()
+}
+
+// delete removes all that is left of a container whose process has ended or never was. What can't be removed, Remove
+// finds again.
+func (c *container) delete() {
+	if c.pidfd > 0 {
+		_ = unix.Close(c.pidfd)
+		c.pidfd = 0
+	}
+	_ = os.RemoveAll(filepath.Join(c.engine.runtime.root, c.id))
+	_ = c.cgroup.remove()
+	_ = unix.Unmount(filepath.Join(c.bundle, "root"), unix.MNT_DETACH)
+	_ = os.RemoveAll(c.bundle)
+}
+
+// assign gives the running container its next assignment.
+func (c *container) assign(slot string, a protocol.Assignment) error {
+	if err := c.engine.ctl.assign(slot, a); err != nil {
+		return fmt.Errorf("hand an assignment to slot %s: %w", slot, err)
+	}
+	c.seq = a.Seq
+	return nil
+}
+
+// obituary says how the container ended.
+func (c *container) obituary() string {
+	how := "ended with code " + strconv.Itoa(c.status.ExitStatus())
+	if c.status.Signaled() {
+		how = "was killed by " + unix.SignalName(c.status.Signal())
+	}
+	if c.oom {
+		how += ", because it was out of memory"
+	}
+	if last := c.stderr.last(); last != "" && !c.status.Signaled() {
+		how += ": " + last
+	}
+	return "the container " + how
+}
+
+// mountRoot mounts the image under a fresh directory for what the container writes.
+func (c *container) mountRoot() (string, error) {
+	root := filepath.Join(c.bundle, "root")
+	for _, d := range []string{"root", "upper", "work", "none"} {
+		if err := os.Mkdir(filepath.Join(c.bundle, d), 0o755); err != nil {
+			return "", fmt.Errorf("make the container's root: %w", err)
+		}
+	}
+	lower := make([]string, 0, len(c.image.Layers)+1)
+	for i := len(c.image.Layers) - 1; i >= 0; i-- { // overlayfs wants the top first
+		lower = append(lower, c.image.Layers[i])
+	}
+	if len(lower) == 0 {
+		lower = append(lower, filepath.Join(c.bundle, "none"))
+	}
+	if err := mountOverlay(root, lower, filepath.Join(c.bundle, "upper"), filepath.Join(c.bundle, "work"), c.image.UserXattr); err != nil {
+		return "", fmt.Errorf("mount image %s: %w", c.image.Ref, err)
+	}
+	return root, nil
+}
+
+// mountOverlay hands over one layer at a time: together their paths would not fit the page that mount(2) takes.
+func mountOverlay(target string, lower []string, upper, work string, userXattr bool) error {
+	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fs)
+	set := func(key, val string) {
+		if err == nil {
+			err = unix.FsconfigSetString(fs, key, val)
+		}
+	}
+	if unix.FsconfigSetString(fs, "lowerdir+", lower[0]) == nil {
+		for _, l := range lower[1:] {
+			set("lowerdir+", l)
+		}
+	} else { // before Linux 6.7
+		set("lowerdir", strings.Join(lower, ":"))
+	}
+	set("upperdir", upper)
+	set("workdir", work)
+	if err == nil {
+		err = unix.FsconfigSetFlag(fs, "volatile") // nobody reads it after a crash: nothing is synced at the end
+	}
+	if userXattr && err == nil {
+		err = unix.FsconfigSetFlag(fs, "userxattr")
+	}
+	if err == nil {
+		err = unix.FsconfigCreate(fs)
+	}
+	if err != nil {
+		return fmt.Errorf("overlayfs: %w%s", err, kernelLog(fs))
+	}
+	mnt, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mnt)
+	return unix.MoveMount(mnt, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// kernelLog is what the kernel says about a failed mount.
+func kernelLog(fs int) string {
+	buf := make([]byte, 1024)
+	n, err := unix.Read(fs, buf)
+	if err != nil || n <= 0 {
+		return ""
+	}
+	return ": " + strings.TrimSpace(strings.TrimPrefix(string(buf[:n]), "e "))
+}

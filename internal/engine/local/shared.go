@@ -1,0 +1,95 @@
+package local
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// shmSize is the size of /dev/shm, as containerd makes it.
+const shmSize = "64m"
+
+// mountShared mounts the pod's /dev/shm, and its scratch where that is in memory.
+func (e *Engine) mountShared() error {
+	if err := unix.Mount("shm", e.path("shm"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=1777,size="+shmSize); err != nil {
+		return fmt.Errorf("mount the pod's /dev/shm: %w: run as root", err)
+	}
+	if e.cfg.Scratch.Medium != corev1.StorageMediumMemory {
+		return nil
+	}
+	opts := "mode=0777"
+	if limit := e.cfg.Scratch.SizeLimit; limit != nil {
+		opts += fmt.Sprintf(",size=%d", limit.Value())
+	}
+	if err := unix.Mount("scratch", e.scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opts); err != nil {
+		return fmt.Errorf("mount the scratch in memory: %w", err)
+	}
+	return nil
+}
+
+// writeEtc writes the files that a pod's containers share in /etc.
+func (e *Engine) writeEtc() error {
+	hosts := "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.0.1\t" + e.hostname() + "\n"
+	resolv := []byte("# The pod has a network of its own, without name servers.\n")
+	if e.cfg.HostNetwork {
+		if b, err := os.ReadFile("/etc/hosts"); err == nil {
+			hosts = string(b)
+		}
+		if b, err := os.ReadFile("/etc/resolv.conf"); err == nil {
+			resolv = b
+		}
+	}
+	for name, content := range map[string][]byte{
+		"hosts": []byte(hosts), "hostname": []byte(e.hostname() + "\n"), "resolv.conf": resolv,
+	} {
+		if err := os.WriteFile(e.path("etc", name), content, 0o644); err != nil {
+			return fmt.Errorf("write the pod's /etc/%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// scratchInterval is the pause between two looks at the size of the scratch.
+const scratchInterval = time.Second
+
+// guardScratch loses the pod when the scratch holds more than it may, as a kubelet evicts it then.
+func (e *Engine) guardScratch(limit *resource.Quantity) {
+	tick := time.NewTicker(scratchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if used := diskUsage(e.scratch); used > limit.Value() {
+			e.lose("Evicted", fmt.Sprintf("the scratch volume holds %s, its sizeLimit is %s: raise scratch.sizeLimit, or have the plays remove what they don't need any more",
+				resource.NewQuantity(used, resource.BinarySI), limit))
+			return
+		}
+	}
+}
+
+// diskUsage is what a tree takes on the disk, in bytes.
+func diskUsage(dir string) int64 {
+	var total int64
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // files come and go
+		}
+		if info, err := d.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				total += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	return total
+}
