@@ -41,7 +41,8 @@ func (s *step) observeSlot(sl *slot) {
 		if s.broken(sl) || seen.State.Swap == sl.Swap && seen.State.Seq >= sl.Seq {
 			s.recalled(sl)
 		}
-	case s.broken(sl) && s.mayFail(u):
+	case s.broken(sl) && s.needsDone(u.node):
+		// Not before: how a drive ends must not depend on how early a play could be staged.
 		s.refused(sl, seen.Problem)
 	}
 }
@@ -62,12 +63,6 @@ func (s *step) recall(sl *slot, how v1alpha1.Recall) {
 	if s.broken(sl) {
 		s.recalled(sl)
 	}
-}
-
-// mayFail says whether a unit that can't be started may fail now. One whose failure the drive survives must not end
-// before its needs: the plays after it would start too early.
-func (s *step) mayFail(u *unit) bool {
-	return u.node.play.Spec.OnError != v1alpha1.OnErrorContinue && !u.node.play.Finally || s.needsDone(u.node)
 }
 
 func (s *step) started(sl *slot, c protocol.Claim) {

@@ -236,7 +236,6 @@ finally:
 		name: "a missing image harms neither the running play nor the slot", // CASES.md 9
 		playbook: `
 plays:
-- {name: first, image: SHELL, command: ["true"]}
 - {name: a, image: OTHER, script: 'sleep 0.5; echo unharmed'}
 - {name: b, image: MISSING, command: ["true"]}
 finally:
