@@ -115,7 +115,7 @@ func (c *compiler) label(path, what, name string) bool {
 		c.problems.add(path, "%s is missing", what)
 		return false
 	}
-	if message := labelProblem(name); message != "" {
+	if message := NameProblem(name); message != "" {
 		c.problems.add(path, "%q is not %s: %s", name, what, message)
 		return false
 	}

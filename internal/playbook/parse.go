@@ -19,7 +19,7 @@ import (
 const GroupVersion = "nohuddle.dev/v1alpha1"
 
 // Parse reads one manifest, a Playbook or a Drive, in YAML or JSON, and checks it as far as that can be done before it
-// runs. A Playbook becomes a Drive without a name of its own and without params. file is for messages only.
+// runs. A Playbook becomes a Drive without params, whose generateName is the playbook's name and a dash. file is for messages only.
 //
 // Nothing is passed over in silence: a field that doesn't exist, or not yet, is a problem. The error is Problems, all of
 // them in the order of their lines.
@@ -48,6 +48,10 @@ func parse(data []byte) (*v1alpha1.Drive, Problems) {
 		book := &v1alpha1.Playbook{}
 		d.decode(root, reflect.ValueOf(book).Elem())
 		drive.ObjectMeta, drive.Spec.Playbook = book.ObjectMeta, &book.Spec
+		d.name("metadata.name", book.Name)
+		if drive.Name = ""; book.Name != "" {
+			drive.GenerateName = book.Name + "-"
+		}
 	case "Drive":
 		d.decode(root, reflect.ValueOf(drive).Elem())
 		c.root, c.given, c.bind = "spec.playbook", drive.Spec.Params, true
@@ -136,11 +140,8 @@ func (d *decoder) kind(root *yaml.Node) string {
 
 // object checks what is not of the playbook.
 func (d *decoder) object(kind string, drive *v1alpha1.Drive) {
-	if name := drive.Name; name != "" {
-		if message := labelProblem(name); message != "" {
-			d.at("metadata.name", "%q is not a name: %s", name, message)
-		}
-	}
+	d.name("metadata.name", drive.Name)
+	d.name("metadata.generateName", strings.TrimRight(drive.GenerateName, "-"))
 	if kind != "Drive" {
 		return
 	}
@@ -151,6 +152,15 @@ func (d *decoder) object(kind string, drive *v1alpha1.Drive) {
 	case "", v1alpha1.IntentRun, v1alpha1.IntentSuspend, v1alpha1.IntentCancel:
 	default:
 		d.at("spec.intent", "%q is neither Run nor Suspend nor Cancel", drive.Spec.Intent)
+	}
+}
+
+func (d *decoder) name(path, name string) {
+	if name == "" {
+		return
+	}
+	if message := NameProblem(name); message != "" {
+		d.at(path, "%q is not a name: %s", name, message)
 	}
 }
 

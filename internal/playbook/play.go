@@ -11,8 +11,8 @@ import (
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
-// labelProblem is what keeps a name from being a DNS label, or "".
-func labelProblem(name string) string {
+// NameProblem is what keeps a name from being a DNS label, or "".
+func NameProblem(name string) string {
 	if len(name) > validation.DNS1123LabelMaxLength {
 		return fmt.Sprintf("it has %d characters, at most %d are allowed", len(name), validation.DNS1123LabelMaxLength)
 	}

@@ -219,13 +219,17 @@ func (e *Engine) lose(reason, message string) {
 }
 
 // Log implements engine.Engine.
-func (e *Engine) Log(token string) (io.ReadCloser, error) {
+func (e *Engine) Log(token string) (io.ReadCloser, error) { return OpenLog(e.cfg.Dir, token) }
+
+// OpenLog opens what the attempt with this token has written, in the folder of a drive, whether that still runs or not.
+// The error is fs.ErrNotExist for an attempt that hasn't begun.
+func OpenLog(dir, token string) (io.ReadCloser, error) {
 	if !protocol.ValidToken(token) {
 		return nil, fmt.Errorf("log of %q: %w", token, fs.ErrNotExist)
 	}
-	f, err := openLog(e.path("ctl", protocol.LogFile(token)))
+	f, err := openLog(filepath.Join(dir, "ctl", protocol.LogFile(token)))
 	if errors.Is(err, fs.ErrNotExist) {
-		f, err = openLog(e.path("logs", token+".log"))
+		f, err = openLog(filepath.Join(dir, "logs", token+".log"))
 	}
 	if err != nil {
 		return nil, err
@@ -261,7 +265,7 @@ func (e *Engine) Close(context.Context) error {
 			e.ctl.close()
 		}
 		e.pod.close()
-		e.closed = Remove(e.cfg.Drive, e.cfg.Dir)
+		_, e.closed = Remove(e.cfg.Drive, e.cfg.Dir)
 	})
 	return e.closed
 }

@@ -16,16 +16,26 @@ import (
 )
 
 // Remove removes a pod that has lost its engine, because that was closed or killed: processes, cgroups, mounts and
-// files. The attempts' logs are kept, in logs/. It must not be called while an engine lives in dir.
-func Remove(drive, dir string) error {
+// files. The attempts' logs are kept, in logs/. left says that there was something to remove. It must not be called while
+// an engine lives in dir.
+func Remove(drive, dir string) (left bool, err error) {
+	parts := []string{"run", "slots", "etc", "shm", "ctl", "scratch"}
+	for _, sub := range parts {
+		if _, err := os.Lstat(filepath.Join(dir, sub)); err == nil {
+			left = true
+		}
+	}
+	if !left {
+		return false, nil
+	}
 	errs := []error{cgroupOf(drive, dir).remove(), killStates(filepath.Join(dir, "run")), unmountBelow(dir), keepLogs(dir)}
-	for _, sub := range []string{"run", "slots", "etc", "shm", "ctl", "scratch"} {
+	for _, sub := range parts {
 		errs = append(errs, os.RemoveAll(filepath.Join(dir, sub)))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove the pod of drive %s: %w", drive, err)
+		return true, fmt.Errorf("remove the pod of drive %s: %w", drive, err)
 	}
-	return nil
+	return true, nil
 }
 
 // unmountBelow unmounts whatever is mounted in a directory.

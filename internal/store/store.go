@@ -1,0 +1,229 @@
+// Package store owns the drives that this user has run on this machine: a folder for each with its Drive object and the
+// logs of its plays. It must not know how drives run.
+//
+//	<dir>/drives/<name>/drive.json   the Drive, newest status
+//	<dir>/drives/<name>/lock         locked (flock) by the process that runs the drive
+//	<dir>/drives/<name>/logs/        one file for each attempt
+//
+// While a drive runs, its engine keeps the pod in the same folder.
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nohuddle/nohuddle/api/v1alpha1"
+)
+
+// Store is a folder of drives. Several processes may use it.
+type Store struct{ dir string }
+
+// Open opens the store in dir, which need not exist. Default of dir: nohuddle in the user's state folder
+// ($XDG_STATE_HOME, ~/.local/state).
+func Open(dir string) (*Store, error) {
+	if dir == "" {
+		state := os.Getenv("XDG_STATE_HOME")
+		if state == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return nil, fmt.Errorf("find a folder for drives: %w: set XDG_STATE_HOME or HOME", err)
+			}
+			state = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(state, "nohuddle")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the store of drives %s: %w", dir, err)
+	}
+	return &Store{dir: dir}, nil
+}
+
+// Dir is the folder of a drive.
+func (s *Store) Dir(name string) string { return filepath.Join(s.dir, "drives", name) }
+
+// NotFoundError says that there is no drive of this name.
+type NotFoundError struct{ Name string }
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("there is no drive %s: `nohuddle list` shows those that there are", e.Name)
+}
+
+// TakenError says that there is a drive of this name.
+type TakenError struct{ Name string }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("there is a drive %s already: choose another --name, or remove it with `nohuddle prune %s`", e.Name, e.Name)
+}
+
+// Entry is a drive that this process runs.
+type Entry struct {
+	// Dir is the drive's folder.
+	Dir  string
+	lock *os.File
+}
+
+// Create makes room for a new drive and locks it until Close. The error is a *TakenError where the name is in use.
+func (s *Store) Create(drive *v1alpha1.Drive) (*Entry, error) {
+	dir := s.Dir(drive.Name)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder of drive %s: %w", drive.Name, err)
+	}
+	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
+		return nil, &TakenError{drive.Name}
+	} else if err != nil {
+		return nil, fmt.Errorf("make the folder of drive %s: %w", drive.Name, err)
+	}
+	lock, err := takeLock(dir, unix.LOCK_EX) // whoever looks for abandoned drives has it for a moment only
+	if err != nil {
+		return nil, fmt.Errorf("lock drive %s: %w", drive.Name, err)
+	}
+	e := &Entry{Dir: dir, lock: lock}
+	if err := e.Save(drive); err != nil {
+		return nil, errors.Join(err, lock.Close(), os.RemoveAll(dir))
+	}
+	return e, nil
+}
+
+// Save stores the drive; a crash leaves the one before or this one.
+func (e *Entry) Save(drive *v1alpha1.Drive) error {
+	b, err := json.MarshalIndent(drive, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save drive %s: %w", drive.Name, err)
+	}
+	path := filepath.Join(e.Dir, "drive.json")
+	if err := os.WriteFile(path+".tmp", append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("save drive %s: %w", drive.Name, err)
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("save drive %s: %w", drive.Name, err)
+	}
+	return nil
+}
+
+// Close gives the drive free.
+func (e *Entry) Close() error { return e.lock.Close() }
+
+// tryLock takes the lock of a drive's folder; unix.EWOULDBLOCK if another process has it.
+func tryLock(dir string) (*os.File, error) { return takeLock(dir, unix.LOCK_EX|unix.LOCK_NB) }
+
+func takeLock(dir string, how int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), how); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Get returns a drive. One whose process was killed before the end is Failed.
+func (s *Store) Get(name string) (*v1alpha1.Drive, error) {
+	if name == "" || name != filepath.Base(name) {
+		return nil, &NotFoundError{name}
+	}
+	path := filepath.Join(s.Dir(name), "drive.json")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &NotFoundError{name}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read drive %s: %w", name, err)
+	}
+	var drive v1alpha1.Drive
+	if err := json.Unmarshal(b, &drive); err != nil {
+		return nil, fmt.Errorf("read drive %s: %s: %w: remove it with `nohuddle prune %s`", name, path, err, name)
+	}
+	if !drive.Status.Phase.Terminal() && !s.Running(name) {
+		drive.Status.Phase, drive.Status.Reason = v1alpha1.DriveFailed, "Killed"
+		drive.Status.Message = "the process that ran the drive was killed"
+		if info, err := os.Stat(path); err == nil {
+			drive.Status.FinishedAt = &metav1.MicroTime{Time: info.ModTime()}
+		}
+	}
+	return &drive, nil
+}
+
+// Running says whether a process runs the drive now.
+func (s *Store) Running(name string) bool {
+	f, err := tryLock(s.Dir(name))
+	if err == nil {
+		f.Close()
+	}
+	return errors.Is(err, unix.EWOULDBLOCK)
+}
+
+// List returns all drives, the newest first. A drive that can't be read is left out, and is in the error.
+func (s *Store) List() ([]*v1alpha1.Drive, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "drives"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list drives: %w", err)
+	}
+	var out []*v1alpha1.Drive
+	var errs []error
+	for _, e := range entries {
+		d, err := s.Get(e.Name())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, d)
+	}
+	slices.SortStableFunc(out, func(a, b *v1alpha1.Drive) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	return out, errors.Join(errs...)
+}
+
+// Abandoned calls f with every drive whose process is gone, while nobody else can take it.
+func (s *Store) Abandoned(f func(name, dir string) error) error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "drives"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list drives: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		dir := s.Dir(e.Name())
+		lock, err := tryLock(dir)
+		if err != nil {
+			continue // it runs, or has just been removed
+		}
+		errs = append(errs, f(e.Name(), dir), lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ErrRunning is what Remove returns for a drive that runs.
+var ErrRunning = errors.New("it runs")
+
+// Remove removes a drive and its logs. The error is ErrRunning for one that runs.
+func (s *Store) Remove(name string) error {
+	if name == "" || name != filepath.Base(name) {
+		return &NotFoundError{name}
+	}
+	if _, err := os.Stat(s.Dir(name)); errors.Is(err, fs.ErrNotExist) {
+		return &NotFoundError{name}
+	}
+	lock, err := tryLock(s.Dir(name))
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("remove drive %s: %w", name, ErrRunning)
+	}
+	if err != nil {
+		return fmt.Errorf("remove drive %s: %w", name, err)
+	}
+	defer lock.Close()
+	if err := os.RemoveAll(s.Dir(name)); err != nil {
+		return fmt.Errorf("remove drive %s: %w", name, err)
+	}
+	return nil
+}
