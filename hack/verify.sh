@@ -24,7 +24,10 @@ for dir in api/*; do
 done
 
 for module in "$@"; do
-	(cd "$module" && go mod tidy -diff) >&2 || fail "$module/go.mod is not tidy, run go mod tidy there"
+	if ! diff=$(cd "$module" && go mod tidy -diff 2>&1); then
+		echo "$diff" | head -n 20 >&2
+		fail "$module/go.mod is not tidy, run go mod tidy there"
+	fi
 done
 go vet ./... || fail "go vet complains"
 exit $failed

@@ -109,8 +109,6 @@ func digestOf(t testing.TB, img v1.Image) string {
 // testRegistry is a registry on the loopback whose answers can be tampered with.
 type testRegistry struct {
 	host string
-	// before is called for every request; true says that it has answered.
-	before func(w http.ResponseWriter, r *http.Request) bool
 }
 
 func newTestRegistry(t testing.TB, before func(w http.ResponseWriter, r *http.Request) bool) *testRegistry {
@@ -236,16 +234,4 @@ func nothingLeft(t testing.TB, s *Store) {
 			t.Errorf("left in %s: %v", sub, left)
 		}
 	}
-}
-
-// needRoot is for tests that mount.
-func needRoot(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("this test must run as root, and CI must run every test")
-	}
-	t.Skip("NOT TESTED: this test mounts file systems, which only root may: run it as root")
 }

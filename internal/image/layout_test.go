@@ -84,14 +84,14 @@ func TestLayoutBroken(t *testing.T) {
 	}{
 		{"no index", func(t *testing.T, dir string, _ map[string]string) { remove(t, dir, "index.json") }, Malformed},
 		{"index is no JSON", func(t *testing.T, dir string, _ map[string]string) { overwrite(t, "{", dir, "index.json") }, Malformed},
-		{"no manifest", func(t *testing.T, dir string, b map[string]string) { remove(t, b["manifest"]) }, Corrupt},
-		{"another manifest", func(t *testing.T, dir string, b map[string]string) { overwrite(t, "{}", b["manifest"]) }, Corrupt},
-		{"no config", func(t *testing.T, dir string, b map[string]string) { remove(t, b["config"]) }, Corrupt},
-		{"no layer", func(t *testing.T, dir string, b map[string]string) { remove(t, b["layer"]) }, Corrupt},
-		{"another layer", func(t *testing.T, dir string, b map[string]string) {
+		{"no manifest", func(t *testing.T, _ string, b map[string]string) { remove(t, b["manifest"]) }, Corrupt},
+		{"another manifest", func(t *testing.T, _ string, b map[string]string) { overwrite(t, "{}", b["manifest"]) }, Corrupt},
+		{"no config", func(t *testing.T, _ string, b map[string]string) { remove(t, b["config"]) }, Corrupt},
+		{"no layer", func(t *testing.T, _ string, b map[string]string) { remove(t, b["layer"]) }, Corrupt},
+		{"another layer", func(t *testing.T, _ string, b map[string]string) {
 			overwrite(t, string(archive(t, file("evil", "x"))), b["layer"])
 		}, Corrupt},
-		{"a directory for a layer", func(t *testing.T, dir string, b map[string]string) {
+		{"a directory for a layer", func(t *testing.T, _ string, b map[string]string) {
 			remove(t, b["layer"])
 			if err := os.Mkdir(b["layer"], 0o700); err != nil {
 				t.Fatal(err)

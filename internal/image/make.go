@@ -98,7 +98,7 @@ func (m *maker) layer(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	defer tmp.remove()
+	defer func() { _ = tmp.remove() }() // what stays, the next Open removes
 	raw, err := m.fetch(ctx, m.layers[i], filepath.Join(tmp.path, "blob"))
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -62,7 +63,8 @@ func wrongPlatform(has []string, want v1.Platform) error {
 	if len(has) > 0 {
 		is = "it is for " + strings.Join(has, ", ")
 	}
-	err := faultf(Platform, "%s, this machine is %s", is, platformName(want))
-	err.(*fault).next = "name an image that is built for " + platformName(want)
-	return err
+	return &fault{
+		reason: Platform, err: fmt.Errorf("%s, this machine is %s", is, platformName(want)),
+		next: "name an image that is built for " + platformName(want),
+	}
 }

@@ -153,7 +153,7 @@ func (s *Store) write(path string, v any, put func(from, to string) error) error
 	if err != nil {
 		return err
 	}
-	defer tmp.remove()
+	defer func() { _ = tmp.remove() }() // what stays, the next Open removes
 	file := filepath.Join(tmp.path, "file")
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		return err

@@ -119,17 +119,7 @@ func (n *node) sumUp() {
 		}
 		return
 	}
-	count := map[v1alpha1.PlayPhase]int{}
-	var bad *unit
-	for _, u := range n.units {
-		count[u.status.Phase]++
-		if at := u.status.StartedAt; at != nil && (n.status.StartedAt == nil || at.Before(n.status.StartedAt)) {
-			n.status.StartedAt = at
-		}
-		if u.status.Phase == v1alpha1.PlayFailed && bad == nil {
-			bad = u
-		}
-	}
+	count, bad := n.tally()
 	ended := count[v1alpha1.PlaySucceeded] + count[v1alpha1.PlayFailed] + count[v1alpha1.PlaySkipped] + count[v1alpha1.PlayCancelled]
 	if ended < len(n.units) {
 		switch {
@@ -159,6 +149,21 @@ func (n *node) sumUp() {
 	default:
 		n.status.Phase = v1alpha1.PlaySucceeded
 	}
+}
+
+// tally counts the items by phase, finds the first that failed, and notes when the first was started.
+func (n *node) tally() (count map[v1alpha1.PlayPhase]int, bad *unit) {
+	count = map[v1alpha1.PlayPhase]int{}
+	for _, u := range n.units {
+		count[u.status.Phase]++
+		if at := u.status.StartedAt; at != nil && (n.status.StartedAt == nil || at.Before(n.status.StartedAt)) {
+			n.status.StartedAt = at
+		}
+		if u.status.Phase == v1alpha1.PlayFailed && bad == nil {
+			bad = u
+		}
+	}
+	return count, bad
 }
 
 // scope is what expressions see.

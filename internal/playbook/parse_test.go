@@ -160,7 +160,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		drive, err := Parse("f", data)
 		if err != nil {
-			for _, p := range err.(Problems) {
+			problems, _ := errors.AsType[Problems](err)
+			for _, p := range problems {
 				if p.Message == "" || p.Line < 1 || p.Column < 1 {
 					t.Errorf("a problem without place or message: %+v", p)
 				}

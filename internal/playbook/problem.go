@@ -41,7 +41,7 @@ func (p Problem) String() string {
 }
 
 // Problems is everything that is wrong with a manifest, in the order of its lines. It is an error.
-type Problems []Problem
+type Problems []Problem //nolint:errname // it is a list of problems first, and an error where there are some
 
 // Error has a line for each problem.
 func (ps Problems) Error() string {

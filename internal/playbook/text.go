@@ -43,21 +43,6 @@ type envTemplate struct {
 	value        template
 }
 
-// each calls f for every template.
-func (t *textTemplate) each(f func(template)) {
-	f(t.image)
-	f(t.script)
-	f(t.workingDir)
-	for _, list := range [][]template{t.command, t.args} {
-		for _, s := range list {
-			f(s)
-		}
-	}
-	for _, e := range t.env {
-		f(e.value)
-	}
-}
-
 // fill makes the text, with render for each template.
 func (t *textTemplate) fill(render func(template) (string, error)) (Text, error) {
 	var first error

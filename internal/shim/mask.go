@@ -2,6 +2,7 @@ package shim
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"strconv"
 )
@@ -40,7 +41,7 @@ func (m *masker) write(p []byte) []byte {
 	if len(m.secrets) == 0 {
 		return p
 	}
-	all := append(m.held, p...)
+	all := slices.Concat(m.held, p)
 	var out []byte
 	i := 0
 	for i < len(all) {

@@ -162,8 +162,8 @@ func (p *Pod) Moves() []Move {
 		switch {
 		case s.want.Swap > s.have.swap && s.refused == nil && s.want.Assignment.End == nil:
 			if s.have.phase != running && s.have.phase != stopping {
-				out = append(out, Move{Kind: Up, Slot: i, Token: s.want.Assignment.Token})
-				out = append(out, Move{Kind: Refuse, Slot: i, Token: s.want.Assignment.Token})
+				out = append(out, Move{Kind: Up, Slot: i, Token: s.want.Assignment.Token},
+					Move{Kind: Refuse, Slot: i, Token: s.want.Assignment.Token})
 			}
 		case s.takes():
 			add(Take)

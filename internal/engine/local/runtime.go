@@ -56,12 +56,6 @@ func (r *ociRuntime) run(ctx context.Context, id, bundle string, stdout, stderr 
 	return runc.ReadPidFile(pidFile)
 }
 
-// delete removes what the runtime keeps of a container that has ended, its cgroup too.
-func (r *ociRuntime) delete(ctx context.Context, id string) error {
-	client := &runc.Runc{Command: r.path, Root: r.root, Setpgid: true}
-	return client.Delete(ctx, id, &runc.DeleteOpts{Force: true})
-}
-
 // lastError is the last error in a runtime's log.
 func lastError(log string) string {
 	f, err := os.Open(log)

@@ -80,13 +80,13 @@ func (e *Engine) guardScratch(limit *resource.Quantity) {
 // diskUsage is what a tree takes on the disk, in bytes.
 func diskUsage(dir string) int64 {
 	var total int64
+	// Files come and go meanwhile: what can't be looked at counts as nothing.
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // files come and go
-		}
-		if info, err := d.Info(); err == nil {
-			if st, ok := info.Sys().(*syscall.Stat_t); ok {
-				total += st.Blocks * 512
+		if err == nil {
+			if info, err := d.Info(); err == nil {
+				if st, ok := info.Sys().(*syscall.Stat_t); ok {
+					total += st.Blocks * 512
+				}
 			}
 		}
 		return nil
