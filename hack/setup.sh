@@ -54,6 +54,7 @@ need() { # COMMAND PACKAGE...
 }
 need runc runc
 need git git
+need busybox busybox-static # the images of tests
 need gcc gcc libc6-dev # go test -race links C
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 go_is_able || missing="$missing golang-go"
