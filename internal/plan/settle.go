@@ -75,7 +75,7 @@ func (s *step) expand(n *node) {
 	}
 	count := int32(len(items))
 	n.status.Items = &count
-	n.units = make([]*unit, len(items))
+	n.units, s.plays = make([]*unit, len(items)), nil
 	for k, item := range items {
 		st := &v1alpha1.PlayStatus{Name: fmt.Sprintf("%s.%d", n.play.Spec.Name, k), Item: &item, Phase: v1alpha1.PlayPending}
 		n.units[k] = &unit{node: n, status: st}
@@ -104,7 +104,7 @@ func (s *step) admit(n *node) {
 		return
 	}
 	if n.play.Spec.ForEach != nil {
-		n.units, n.status.Items = nil, nil
+		n.units, n.status.Items, s.plays = nil, nil, nil
 	}
 }
 

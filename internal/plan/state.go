@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 type step struct {
 	in      Input
 	status  v1alpha1.DriveStatus
+	plays   []v1alpha1.PlayStatus // a copy that the nodes and units point into, as long as it has all of them
 	nodes   []node
 	order   []int // indexes of nodes, needs before those that need them
 	slots   []slot
@@ -73,6 +75,7 @@ func load(in Input) *step {
 func (s *step) begin() {
 	s.status.StartedAt = s.now()
 	plays := make([]v1alpha1.PlayStatus, len(s.nodes))
+	s.plays = plays
 	for i, p := range s.in.Program.Plays {
 		plays[i] = v1alpha1.PlayStatus{Name: p.Spec.Name, Phase: v1alpha1.PlayPending}
 		s.nodes[i] = node{play: p, status: &plays[i]}
@@ -90,7 +93,8 @@ func (s *step) begin() {
 
 // resume takes the last status apart. Entries of items follow the entry of their play.
 func (s *step) resume() {
-	plays := append([]v1alpha1.PlayStatus(nil), s.in.Status.Plays...)
+	plays := slices.Clone(s.in.Status.Plays)
+	s.plays = plays
 	next := 0
 	for i, p := range s.in.Program.Plays {
 		n := &s.nodes[i]
@@ -146,26 +150,31 @@ func (s *step) save() v1alpha1.DriveStatus {
 	if st.Phase == v1alpha1.DriveSuspended && s.verdict == "" {
 		st.Reason, st.Message = v1alpha1.ReasonSuspended, "suspended by the user"
 	}
-	size := 0
-	for i := range s.nodes {
-		size += 1 + len(s.nodes[i].units)
-	}
-	st.Plays = make([]v1alpha1.PlayStatus, 0, size)
-	for i := range s.nodes {
-		n := &s.nodes[i]
-		st.Plays = append(st.Plays, *n.status)
-		if n.play.Spec.ForEach == nil {
-			continue
-		}
-		for _, u := range n.units {
-			st.Plays = append(st.Plays, *u.status)
-		}
+	st.Plays = s.plays
+	if st.Plays == nil {
+		st.Plays = s.gather()
 	}
 	st.Slots = make([]v1alpha1.SlotStatus, len(s.slots))
 	for i := range s.slots {
 		st.Slots[i] = s.slots[i].SlotStatus
 	}
 	return st
+}
+
+// gather puts the plays' statuses together anew, because there are other items than before.
+func (s *step) gather() []v1alpha1.PlayStatus {
+	var plays []v1alpha1.PlayStatus
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		plays = append(plays, *n.status)
+		if n.play.Spec.ForEach == nil {
+			continue
+		}
+		for _, u := range n.units {
+			plays = append(plays, *u.status)
+		}
+	}
+	return plays
 }
 
 // mainDone says whether the plays before finally have ended.
