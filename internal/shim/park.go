@@ -4,44 +4,96 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
-// parkArg marks the image of the shim that is executed once an attempt has ended; the attempt's token and the number of
-// its assignment follow.
+// parkArg marks the image of the shim that is executed once an attempt has ended; the attempt's token, the number of
+// its assignment and the inotify instance follow.
 const parkArg = "park"
 
-// park replaces the process by a fresh image of itself, which publishes the staged result and waits. What an attempt
-// took of memory is given back to the last page that way, and the new image catches SIGTERM before anybody can know
-// that the attempt has ended and send it. It returns only when it fails.
+// park replaces the process, whose attempt's result is in place, by a fresh image of itself: what the attempt took of
+// memory is given back to the last page that way. It returns only when it fails.
+//
+// A SIGTERM can come at any moment from now on, and a first process of a pid namespace that has no handler yet would
+// never see it. So it is blocked, on all threads, until the new image has one: a blocked signal waits.
 func (s *Shim) park(token string) error {
+	if err := maskTerm(unix.SIG_BLOCK); err != nil {
+		return err
+	}
+	defer maskTerm(unix.SIG_UNBLOCK) //nolint:errcheck // what could be blocked can be unblocked
+	// Closing an inotify instance takes the kernel some milliseconds, and a name that appears meanwhile would be missed.
+	if _, err := unix.FcntlInt(uintptr(s.inotify), unix.F_SETFD, 0); err != nil {
+		return fmt.Errorf("keeping the inotify instance: %w", err)
+	}
+	runtime.Gosched() // a signal that was caught just before is on its way to the channel
+	select {
+	case sig := <-s.signals:
+		s.signals <- sig // for rest, which comes next
+		return nil
+	default:
+	}
 	var env []string
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, protocol.EnvAssignment+"=") { // up to 120 KiB that nobody needs any more
 			env = append(env, kv)
 		}
 	}
-	args := []string{os.Args[0], parkArg, token, strconv.FormatInt(s.have.Seq, 10)}
+	args := []string{os.Args[0], parkArg, token, strconv.FormatInt(s.have.Seq, 10), strconv.Itoa(s.inotify)}
 	if err := unix.Exec("/proc/self/exe", args, env); err != nil {
 		return fmt.Errorf("executing the shim again: %w", err)
 	}
 	return nil
 }
 
-// unpark goes on after park.
-func (s *Shim) unpark(args []string) error {
-	if len(args) != 2 || !protocol.ValidToken(args[0]) {
-		return errors.New("the arguments of " + parkArg + " are for the shim's own use")
-	}
-	s.have.Token = args[0]
-	s.have.Seq, _ = strconv.ParseInt(args[1], 10, 64)
-	if err := s.ctl.publish(args[0]); err != nil {
-		return fmt.Errorf("the result of %s can't be put into place: %w", args[0], err)
+// maskTerm blocks or unblocks the signals that end a shim, in every thread.
+func maskTerm(how int) error {
+	set := termSet()
+	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_RT_SIGPROCMASK, uintptr(how),
+		uintptr(unsafe.Pointer(&set)), 0, sigsetSize, 0, 0); errno != 0 {
+		return fmt.Errorf("blocking SIGTERM: %w", errno)
 	}
 	return nil
+}
+
+// sigsetSize is the size of the kernel's sigset_t in bytes.
+const sigsetSize = 8
+
+func termSet() unix.Sigset_t {
+	var set unix.Sigset_t
+	set.Val[0] = 1<<(unix.SIGTERM-1) | 1<<(unix.SIGINT-1)
+	return set
+}
+
+// parked is what park hands to the image that it executes.
+type parked struct {
+	token   string
+	seq     int64
+	inotify int
+}
+
+// parkedFrom reads the arguments of a shim; nil if it was not executed by park.
+func parkedFrom(args []string) (*parked, error) {
+	if len(args) < 2 || args[1] != parkArg {
+		return nil, nil
+	}
+	p := &parked{}
+	var err error
+	if len(args) == 5 && protocol.ValidToken(args[2]) {
+		p.token = args[2]
+		if p.seq, err = strconv.ParseInt(args[3], 10, 64); err == nil {
+			p.inotify, err = strconv.Atoi(args[4])
+		}
+	}
+	if err != nil || p.token == "" {
+		return nil, errors.New("the arguments of " + parkArg + " are for the shim's own use")
+	}
+	return p, nil
 }

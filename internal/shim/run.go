@@ -38,14 +38,11 @@ func (s *Shim) attempt() (code int, exit bool) {
 		}
 		return protocol.ExitTerm, true
 	}
-	err := s.ctl.stageResult(result)
-	if err == nil {
-		err = s.park(a.Token) // returns on failure only
-		warn(err.Error())
-		err = s.ctl.publish(a.Token)
-	}
-	if err != nil {
+	if err := s.ctl.writeResult(result); err != nil {
 		return complain(protocol.ExitControl, "the result of "+a.Token+" can't be written: "+err.Error()), true
+	}
+	if err := s.park(a.Token); err != nil { // it waits as well, only larger
+		warn(err.Error())
 	}
 	return 0, false
 }
@@ -122,9 +119,12 @@ func (s *Shim) start(c *command, log *logFile) (*process, *refusal) {
 		}
 		files = append(files, ends[i].Fd())
 	}
-	p.pid, err = syscall.ForkExec(c.path, c.argv, &syscall.ProcAttr{
-		Dir: c.dir, Env: c.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
+	attr := &syscall.ProcAttr{Dir: c.dir, Env: c.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	if s.relays {
+		p.pid, err = c.relayed(attr)
+	} else {
+		p.pid, err = syscall.ForkExec(c.path, c.argv, attr)
+	}
 	for i, to := range []*os.File{os.Stdout, os.Stderr} {
 		_ = ends[i].Close()
 		if err != nil {

@@ -30,10 +30,15 @@ type Shim struct {
 	secrets map[string]string
 	signals chan os.Signal
 	changes chan struct{}
+	inotify int
+	relays  bool // plays are started by a relay
 }
 
 // Main is the whole life of a shim; it returns its exit code.
 func Main(args, environ []string) int {
+	if len(args) > 2 && args[1] == relayArg {
+		return relay(args[2:])
+	}
 	runtime.GOMAXPROCS(1) // each further one has caches of its own
 	env := split(environ)
 	s := &Shim{
@@ -51,15 +56,21 @@ func Main(args, environ []string) int {
 	// Orphans of a play become the shim's children also where it is not PID 1, as in tests.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	s.signals = catch()
-	if err := s.watch(); err != nil {
+	before, err := parkedFrom(args)
+	if err != nil {
+		return complain(protocol.ExitConfig, err.Error())
+	}
+	inotify := -1
+	if before != nil {
+		inotify = before.inotify
+	}
+	if err := s.watch(inotify); err != nil {
 		return complain(protocol.ExitControl, err.Error())
 	}
-	if len(args) > 1 && args[1] == parkArg {
-		if err := s.unpark(args[2:]); err != nil {
-			return complain(protocol.ExitControl, err.Error())
-		}
-	} else {
+	if before == nil {
 		warnOfShort(s.secrets)
+	} else {
+		s.have.Token, s.have.Seq, s.relays = before.token, before.seq, true
 	}
 	if text := env[protocol.EnvAssignment]; text != "" {
 		a, err := protocol.DecodeAssignment([]byte(text))

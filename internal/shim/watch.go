@@ -2,37 +2,34 @@ package shim
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
 // watch has changes receive a value whenever a result or an assignment may have appeared. It is in force when it
-// returns, so whoever looks afterwards misses nothing.
-func (s *Shim) watch() error {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+// returns, so whoever looks afterwards misses nothing. fd is the inotify instance of the image before this one, or
+// negative.
+func (s *Shim) watch(fd int) error {
+	var err error
+	if fd < 0 {
+		fd, err = s.newInotify()
+	} else {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC)
+	}
 	if err != nil {
-		return fmt.Errorf("inotify can't be had (fs.inotify.max_user_instances?): %w", err)
+		return err
 	}
-	// The kubelet swaps a downward-API volume's ..data link by rename, and engines rename into place: only names that
-	// appear count, writes to logs don't.
-	dirs := []string{string(s.ctl)}
-	if d := filepath.Dir(s.file); d != string(s.ctl) {
-		dirs = append(dirs, d)
-	}
-	for _, d := range dirs {
-		if _, err := unix.InotifyAddWatch(fd, d, unix.IN_MOVED_TO|unix.IN_CREATE|unix.IN_DELETE); err != nil {
-			return fmt.Errorf("the directory %s can't be watched: %w", d, err)
-		}
-	}
+	s.inotify = fd
 	s.changes = make(chan struct{}, 1)
+	// Waiting in the runtime's poller, not in read(2): whoever is told goes on at once, without waiting for the runtime
+	// to find out that this goroutine is in a system call.
+	events := os.NewFile(uintptr(fd), "inotify")
 	go func() {
-		buf := make([]byte, 8<<10)
+		buf := make([]byte, 4<<10)
 		for {
-			n, err := unix.Read(fd, buf)
-			if err == unix.EINTR {
-				continue
-			}
+			n, err := events.Read(buf)
 			if err != nil {
 				warn("reading inotify: " + err.Error())
 				return
@@ -46,6 +43,25 @@ func (s *Shim) watch() error {
 		}
 	}()
 	return nil
+}
+
+func (s *Shim) newInotify() (int, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return -1, fmt.Errorf("inotify can't be had (fs.inotify.max_user_instances?): %w", err)
+	}
+	// The kubelet swaps a downward-API volume's ..data link by rename, and shims and engines rename into place: writes
+	// don't count.
+	dirs := []string{string(s.ctl)}
+	if d := filepath.Dir(s.file); d != string(s.ctl) {
+		dirs = append(dirs, d)
+	}
+	for _, d := range dirs {
+		if _, err := unix.InotifyAddWatch(fd, d, unix.IN_MOVED_TO); err != nil {
+			return -1, fmt.Errorf("the directory %s can't be watched: %w", d, err)
+		}
+	}
+	return fd, nil
 }
 
 // relevant says whether among the events is a name that is renamed into place, here or by a kubelet.
