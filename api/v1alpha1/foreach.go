@@ -10,7 +10,7 @@ import (
 // In YAML it is written as the list or the string itself.
 // +kubebuilder:validation:XPreserveUnknownFields
 type ForEach struct {
-	// Items is the literal list. Items can hold ${{ }} over params.
+	// Items is the literal list. Items can hold ${{ }}.
 	Items []string `json:"-"`
 	// Expression is CEL that yields a list of strings, numbers or bools; it is evaluated once, when the play's needs have ended.
 	Expression string `json:"-"`

@@ -61,11 +61,11 @@ func (s *step) needsDone(n *node) bool {
 	return s.waits(n, func(need *node) bool { return need.status.Phase.Terminal() })
 }
 
-// expand makes the units of a play with forEach: a literal list at once, one that an expression yields when the play's
-// needs have ended.
+// expand makes the units of a play with forEach: a list that is known at once, one that expressions yield when the
+// play's needs have ended.
 func (s *step) expand(n *node) {
 	f := n.play.Spec.ForEach
-	if f == nil || n.units != nil || f.Expression != "" && !s.needsDone(n) {
+	if f == nil || n.units != nil || n.play.ItemsWait && !s.needsDone(n) {
 		return
 	}
 	items, err := n.play.Items(s.scope())

@@ -54,12 +54,12 @@ func fieldsOf(t reflect.Type) map[string][]int {
 	out := map[string][]int{}
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-":
 		case name != "":
 			out[name] = f.Index
-		case options == "inline":
+		case f.Anonymous: // as package json takes it, whatever Kubernetes writes into the tag
 			for inner, index := range fieldsOf(f.Type) {
 				out[inner] = append([]int{i}, index...)
 			}

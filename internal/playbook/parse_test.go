@@ -119,6 +119,28 @@ func TestStringsStay(t *testing.T) {
 	}
 }
 
+// TestSecretKeyRef: the fields of a struct that Kubernetes embeds are its own.
+func TestSecretKeyRef(t *testing.T) {
+	drive, err := Parse("f", []byte(`
+apiVersion: nohuddle.dev/v1alpha1
+kind: Playbook
+spec:
+  plays:
+  - {name: a, image: x, env: [{name: T, valueFrom: {secretKeyRef: {name: creds, key: token, optional: true}}}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := Compile(drive.Spec.Playbook, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := SecretRef{Name: "creds", Key: "token", Optional: true}
+	if len(prog.Secrets) != 1 || prog.Secrets[0] != want {
+		t.Errorf("the secrets are %v, want only %v", prog.Secrets, want)
+	}
+}
+
 func TestAnchorsAndMerges(t *testing.T) {
 	drive, err := Parse("f", []byte(`
 apiVersion: nohuddle.dev/v1alpha1

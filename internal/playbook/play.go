@@ -62,10 +62,15 @@ func (c *compiler) forEach(p *Play, at string, refs map[int]bool) {
 			c.problems.add(path, "the list has %d items, at most %d are allowed", n, MaxItems)
 		}
 		for i, item := range each.Items {
-			p.list = append(p.list, c.template(p, index(path, i), item, false, refs))
+			t := c.template(p, index(path, i), item, false, refs)
+			if _, ok := t.static(); !ok {
+				p.ItemsWait = true
+			}
+			p.list = append(p.list, t)
 		}
 		return
 	}
+	p.ItemsWait = true
 	if p.items = c.expression(p, path, each.Expression, false, refs); p.items == nil {
 		return
 	}

@@ -91,6 +91,8 @@ type Play struct {
 	TextRefs []int
 	// ReadsDrive says that when, forEach or the text read drive.phase.
 	ReadsDrive bool
+	// ItemsWait says that the list of forEach is known only when the play's needs have ended.
+	ItemsWait bool
 	// Groups are the indexes of the groups that the play can run in, preferred first; at least one.
 	Groups []int
 
