@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ const (
 	defaultHeight = 24
 	// nameWidth is the room for names of plays and slots.
 	nameWidth = 24
+	// minPlays is the least number of plays that slots leave room for.
+	minPlays = 3
 )
 
 var (
@@ -60,12 +63,15 @@ func (p *Picture) Draw(now time.Time, width, height int) string {
 			}
 		}
 	}
-	lines := []string{bold.Render(p.Name) + fmt.Sprintf("  %s  %d/%d plays  %s", p.Status.Phase, done, len(leaves), Duration(now.Sub(p.Start)))}
-	for _, s := range p.Status.Slots {
+	phase := cmp.Or(p.Status.Phase, v1alpha1.DrivePending)
+	lines := []string{bold.Render(p.Name) + fmt.Sprintf("  %s  %d/%d plays  %s", phase, done, len(leaves), Duration(now.Sub(p.Start)))}
+	// The terminal cuts what is too high at the top, where the slots are.
+	room := max(height*2/3-len(lines), 2)
+	slots := p.Status.Slots[:min(len(p.Status.Slots), max(room-minPlays, 1))]
+	for _, s := range slots {
 		lines = append(lines, p.slot(s, phases[s.Play], now))
 	}
-	room := max(height*2/3-len(lines), 3)
-	for _, s := range window(leaves, room) {
+	for _, s := range window(leaves, room-len(slots)) {
 		lines = append(lines, play(s, now))
 	}
 	cut := lipgloss.NewStyle().MaxWidth(width)

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/nohuddle/nohuddle/internal/plan"
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
@@ -88,7 +92,7 @@ func line(e plan.Event) string {
 func (p *Plain) Poll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for token := range p.tails {
+	for _, token := range slices.Sorted(maps.Keys(p.tails)) {
 		p.read(token)
 	}
 }
@@ -127,16 +131,8 @@ func (p *Plain) read(token string) {
 	for {
 		n, err := f.file.Read(buf)
 		f.part = append(f.part, buf[:n]...)
-		for {
-			i := bytes.IndexByte(f.part, '\n')
-			if i < 0 && len(f.part) >= maxLine {
-				i = maxLine - 1
-			}
-			if i < 0 {
-				break
-			}
-			p.write(f, f.part[:i+1])
-			f.part = f.part[i+1:]
+		for piece := f.piece(); piece != nil; piece = f.piece() {
+			p.write(f, piece)
 		}
 		if err != nil || n == 0 {
 			return
@@ -144,23 +140,59 @@ func (p *Plain) read(token string) {
 	}
 }
 
-func (p *Plain) write(f *follower, b []byte) {
-	fmt.Fprintf(p.w, "%s | %s\n", f.label, Clean(strings.TrimRight(string(b), "\r\n")))
+// piece takes the next line, or as much of a long one as is shown in one piece; nil if neither is complete yet. What was
+// overwritten (\r) is dropped at once: a progress bar is one line that grows without end.
+func (f *follower) piece() []byte {
+	length := bytes.IndexByte(f.part, '\n')
+	complete := length >= 0
+	if !complete {
+		length = len(f.part)
+	}
+	text := bytes.TrimRight(f.part[:length], "\r")
+	if !complete && len(text) < length {
+		length = len(text) + 1
+		f.part = f.part[:length]
+	}
+	stale := bytes.LastIndexByte(text, '\r') + 1
+	f.part = f.part[stale:]
+	length -= stale
+	switch {
+	case length > maxLine:
+		length = maxLine
+		for i := 0; i < utf8.UTFMax-1 && !utf8.RuneStart(f.part[length]); i++ {
+			length--
+		}
+	case complete:
+		length++
+	default:
+		return nil
+	}
+	piece := f.part[:length]
+	f.part = f.part[length:]
+	return piece
 }
 
-// Clean makes text fit for a terminal: of a line that was overwritten (\r) the last state, no control characters, no
-// invalid UTF-8.
+func (p *Plain) write(f *follower, b []byte) {
+	fmt.Fprintf(p.w, "%s | %s\n", f.label, Clean(string(b)))
+}
+
+// escapes are the sequences that terminals obey (ECMA-48): control sequences, strings such as titles, the others.
+var escapes = regexp.MustCompile(`\x1b\[[\x30-\x3f]*[\x20-\x2f]*[\x40-\x7e]|\x1b[\]PX^_][^\x07\x1b]*(\x07|\x1b\\)?|\x1b[\x20-\x2f]*[\x30-\x7e]`)
+
+// Clean makes text fit for a terminal, in one line: of what was overwritten (\r) the last state, no escape sequences, no
+// control characters, no invalid UTF-8.
 func Clean(s string) string {
+	s = strings.TrimRight(s, "\r\n")
 	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
 		s = s[i+1:]
 	}
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\t':
+		case r == '\t' || r == '\n':
 			return ' '
 		case unicode.IsControl(r):
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(s, "�"))
+	}, strings.ToValidUTF8(escapes.ReplaceAllString(s, ""), "�"))
 }

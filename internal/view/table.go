@@ -56,7 +56,7 @@ func Summary(name string, s v1alpha1.DriveStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "drive %s: %s", name, s.Phase)
 	if s.Message != "" {
-		b.WriteString(": " + s.Message)
+		b.WriteString(": " + Clean(s.Message))
 	}
 	if s.StartedAt != nil && s.FinishedAt != nil {
 		b.WriteString(" (" + Duration(s.FinishedAt.Sub(s.StartedAt.Time)))
@@ -127,7 +127,7 @@ func Memory(q *resource.Quantity) string {
 	v := float64(q.Value())
 	for _, unit := range []string{"B", "Ki", "Mi", "Gi"} {
 		if v < 1000 || unit == "Gi" {
-			if v < 10 && unit != "B" {
+			if v < 9.95 && unit != "B" {
 				return strconv.FormatFloat(v, 'f', 1, 64) + unit
 			}
 			return strconv.FormatFloat(v, 'f', 0, 64) + unit
