@@ -148,7 +148,7 @@ func (d *decoder) special(n *yaml.Node, v reflect.Value, path string, depth int)
 		v.Set(reflect.ValueOf(dur))
 	case v1alpha1.ForEach:
 		d.forEach(n, v, path, depth)
-	case v1alpha1.DriveStatus: // what a drive that was printed brings along; it is not ours to believe
+	case v1alpha1.DriveStatus, metav1.Time: // what a drive that was printed brings along; it is not ours to believe
 	default:
 		return false
 	}

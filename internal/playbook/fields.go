@@ -14,7 +14,7 @@ import (
 
 // The fields of Kubernetes' own types that manifests can have; the others mean nothing here.
 var allowed = map[reflect.Type][]string{
-	reflect.TypeFor[metav1.ObjectMeta]():           {"name", "generateName", "namespace", "labels", "annotations"},
+	reflect.TypeFor[metav1.ObjectMeta]():           {"name", "generateName", "namespace", "labels", "annotations", "creationTimestamp"},
 	reflect.TypeFor[corev1.ResourceRequirements](): {"requests", "limits"},
 }
 

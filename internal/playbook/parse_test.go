@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -76,7 +77,7 @@ func TestParseTakesWhatItPrints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drive.Status.Phase = "Succeeded"
+	drive.Status.Phase, drive.CreationTimestamp = "Succeeded", metav1.Now()
 	printed, err := yaml.Marshal(drive)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func TestParseTakesWhatItPrints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drive.Status.Phase = ""
+	drive.Status.Phase, drive.CreationTimestamp = "", metav1.Time{}
 	back, err := yaml.Marshal(again)
 	if err != nil {
 		t.Fatal(err)
