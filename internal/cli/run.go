@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/nohuddle/nohuddle/internal/drive"
 	"github.com/nohuddle/nohuddle/internal/engine/local"
 	"github.com/nohuddle/nohuddle/internal/image"
+	"github.com/nohuddle/nohuddle/internal/plan"
 	"github.com/nohuddle/nohuddle/internal/playbook"
 	"github.com/nohuddle/nohuddle/internal/store"
 	"github.com/nohuddle/nohuddle/internal/view"
@@ -110,6 +112,10 @@ func (a *app) run(ctx context.Context, o *runOptions, arg string) error {
 	if err := a.reclaim(s); err != nil {
 		fmt.Fprintln(a.err, "nohuddle: "+err.Error()) // it doesn't stand in this drive's way
 	}
+	// From here on there is something to remove: no signal ends this process before that is done.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
 	entry, err := s.Create(d)
 	if _, taken := errors.AsType[*store.TakenError](err); taken {
 		return invalid(err)
@@ -118,7 +124,7 @@ func (a *app) run(ctx context.Context, o *runOptions, arg string) error {
 		return &exit{exitFailed, err}
 	}
 	defer entry.Close()
-	r := &running{app: a, options: o, drive: d, program: prog, entry: entry}
+	r := &running{app: a, options: o, drive: d, program: prog, entry: entry, signals: signals}
 	if err := r.start(ctx, values); err != nil {
 		// Nothing has run: a drive that never began is none.
 		return &exit{exitFailed, errors.Join(err, os.RemoveAll(entry.Dir))}
@@ -135,7 +141,9 @@ type running struct {
 	entry   *store.Entry
 	images  *image.Store
 	engine  *local.Engine
-	killed  bool
+	signals <-chan os.Signal
+	// What the user wants meanwhile; set by obey's goroutine.
+	cancelled, killed atomic.Bool
 }
 
 // start makes the pod.
@@ -180,16 +188,24 @@ func (r *running) drivePod(ctx context.Context) error {
 	defer stop()
 	status, err := drive.Run(ctx, drive.Options{
 		Name: r.drive.Name, Program: r.program, Engine: r.engine,
-		Save:  func(st v1alpha1.DriveStatus) error { r.drive.Status = st; return r.entry.Save(r.drive) },
+		Save:  r.save,
 		Tell:  screen.Tell,
 		Watch: screen.Watch,
 	}, intents)
 	screen.Close()
 	r.drive.Status = status
-	if r.killed {
+	if r.killed.Load() && err != nil {
 		return errKilled
 	}
 	return err
+}
+
+func (r *running) save(status v1alpha1.DriveStatus) error {
+	r.drive.Status = status
+	if r.cancelled.Load() {
+		r.drive.Spec.Intent = v1alpha1.IntentCancel
+	}
+	return r.entry.Save(r.drive)
 }
 
 // errKilled says that the user did not want to wait for the end.
@@ -197,8 +213,6 @@ var errKilled = errors.New("killed by the user")
 
 // obey makes the first signal cancel the drive and the second kill it, until stop is called.
 func (r *running) obey(intents chan v1alpha1.Intent, kill func(), screen view.Screen) (stop func()) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	done := make(chan struct{})
 	finished := make(chan struct{})
 	go func() {
@@ -207,15 +221,15 @@ func (r *running) obey(intents chan v1alpha1.Intent, kill func(), screen view.Sc
 			select {
 			case <-done:
 				return
-			case <-signals:
+			case <-r.signals:
 			}
 			if n > 0 {
-				r.killed = true
+				r.killed.Store(true)
 				kill()
 				return
 			}
 			screen.Note("cancelling: what runs is stopped, finally runs; press Ctrl-C again to kill everything")
-			r.drive.Spec.Intent = v1alpha1.IntentCancel
+			r.cancelled.Store(true)
 			select {
 			case <-intents: // a wish of the manifest's that was not taken up yet
 			default:
@@ -224,7 +238,6 @@ func (r *running) obey(intents chan v1alpha1.Intent, kill func(), screen view.Sc
 		}
 	}()
 	return func() {
-		signal.Stop(signals)
 		close(done)
 		<-finished
 	}
@@ -234,14 +247,13 @@ func (r *running) obey(intents chan v1alpha1.Intent, kill func(), screen view.Sc
 func (r *running) finish(err error) error {
 	closing := errors.Join(r.engine.Close(context.Background()), r.images.Close())
 	st := &r.drive.Status
-	if err != nil {
-		now := metav1.NowMicro()
-		st.Phase, st.Reason, st.Message, st.FinishedAt = v1alpha1.DriveFailed, "EngineFailed", err.Error(), &now
-		if errors.Is(err, errKilled) {
-			st.Phase, st.Reason = v1alpha1.DriveCancelled, "Killed"
-		}
+	switch {
+	case errors.Is(err, errKilled):
+		*st = plan.Abandon(*st, time.Now(), v1alpha1.DriveCancelled, "Killed", err.Error())
+	case err != nil:
+		*st = plan.Abandon(*st, time.Now(), v1alpha1.DriveFailed, "EngineFailed", err.Error())
 	}
-	saving := r.entry.Save(r.drive)
+	saving := r.save(*st)
 	if err := r.show(); err != nil {
 		return &exit{exitFailed, err}
 	}

@@ -16,11 +16,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nohuddle/nohuddle/api/v1alpha1"
+	"github.com/nohuddle/nohuddle/internal/plan"
 )
 
 // Store is a folder of drives. Several processes may use it.
@@ -72,41 +74,76 @@ type Entry struct {
 }
 
 // Create makes room for a new drive and locks it until Close. The error is a *TakenError where the name is in use.
+// Nobody sees the drive before it is stored and locked.
 func (s *Store) Create(drive *v1alpha1.Drive) (*Entry, error) {
-	dir := s.Dir(drive.Name)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of drive %s: %w", drive.Name, err)
+	e := &Entry{Dir: s.Dir(drive.Name)}
+	if _, err := os.Lstat(e.Dir); err == nil {
+		return nil, &TakenError{drive.Name}
 	}
-	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
+	if err := e.create(drive); errors.Is(err, fs.ErrExist) {
 		return nil, &TakenError{drive.Name}
 	} else if err != nil {
-		return nil, fmt.Errorf("make the folder of drive %s: %w", drive.Name, err)
-	}
-	lock, err := takeLock(dir, unix.LOCK_EX) // whoever looks for abandoned drives has it for a moment only
-	if err != nil {
-		return nil, fmt.Errorf("lock drive %s: %w", drive.Name, err)
-	}
-	e := &Entry{Dir: dir, lock: lock}
-	if err := e.Save(drive); err != nil {
-		return nil, errors.Join(err, lock.Close(), os.RemoveAll(dir))
+		return nil, err
 	}
 	return e, nil
 }
 
-// Save stores the drive; a crash leaves the one before or this one.
-func (e *Entry) Save(drive *v1alpha1.Drive) error {
+func (e *Entry) create(drive *v1alpha1.Drive) error {
+	fail := func(err error) error {
+		return fmt.Errorf("make the folder of drive %s: %w%s", drive.Name, err, nextStep(err, filepath.Dir(e.Dir)))
+	}
+	if err := os.MkdirAll(filepath.Dir(e.Dir), 0o755); err != nil {
+		return fail(err)
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(e.Dir), newPrefix)
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(temp) // is not there any more if all goes well
+	if err := os.Chmod(temp, 0o755); err != nil {
+		return fail(err)
+	}
+	if e.lock, err = takeLock(temp, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fail(err)
+	}
+	if err := save(temp, drive); err != nil {
+		return errors.Join(err, e.lock.Close())
+	}
+	if err := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, e.Dir, unix.RENAME_NOREPLACE); err != nil {
+		return errors.Join(fail(err), e.lock.Close())
+	}
+	return nil
+}
+
+// newPrefix begins the names of folders that Create is at work on.
+const newPrefix = ".new-"
+
+// Save stores the drive; if this process dies meanwhile, the one before or this one is there.
+func (e *Entry) Save(drive *v1alpha1.Drive) error { return save(e.Dir, drive) }
+
+func save(dir string, drive *v1alpha1.Drive) error {
 	b, err := json.MarshalIndent(drive, "", "  ")
 	if err != nil {
 		return fmt.Errorf("save drive %s: %w", drive.Name, err)
 	}
-	path := filepath.Join(e.Dir, "drive.json")
-	if err := os.WriteFile(path+".tmp", append(b, '\n'), 0o644); err != nil {
-		return fmt.Errorf("save drive %s: %w", drive.Name, err)
+	path := filepath.Join(dir, "drive.json")
+	err = os.WriteFile(path+".tmp", append(b, '\n'), 0o644)
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
 	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return fmt.Errorf("save drive %s: %w", drive.Name, err)
+	if err != nil {
+		_ = os.Remove(path + ".tmp")
+		return fmt.Errorf("save drive %s: %w%s", drive.Name, err, nextStep(err, dir))
 	}
 	return nil
+}
+
+// nextStep is what the user can do about an error of the file system, to be put behind it.
+func nextStep(err error, dir string) string {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return ": free some space in " + dir + " or run `nohuddle prune`"
+	}
+	return ""
 }
 
 // Close gives the drive free.
@@ -126,9 +163,14 @@ func takeLock(dir string, how int) (*os.File, error) {
 	return f, nil
 }
 
+// isName keeps what users type inside the store.
+func isName(name string) bool {
+	return name != "" && !strings.Contains(name, "/") && !strings.HasPrefix(name, ".")
+}
+
 // Get returns a drive. One whose process was killed before the end is Failed.
 func (s *Store) Get(name string) (*v1alpha1.Drive, error) {
-	if name == "" || name != filepath.Base(name) {
+	if !isName(name) {
 		return nil, &NotFoundError{name}
 	}
 	path := filepath.Join(s.Dir(name), "drive.json")
@@ -144,18 +186,18 @@ func (s *Store) Get(name string) (*v1alpha1.Drive, error) {
 		return nil, fmt.Errorf("read drive %s: %s: %w: remove it with `nohuddle prune %s`", name, path, err, name)
 	}
 	if !drive.Status.Phase.Terminal() && !s.Running(name) {
-		drive.Status.Phase, drive.Status.Reason = v1alpha1.DriveFailed, "Killed"
-		drive.Status.Message = "the process that ran the drive was killed"
+		last := drive.CreationTimestamp.Time // the last that is known of it
 		if info, err := os.Stat(path); err == nil {
-			drive.Status.FinishedAt = &metav1.MicroTime{Time: info.ModTime()}
+			last = info.ModTime()
 		}
+		drive.Status = plan.Abandon(drive.Status, last, v1alpha1.DriveFailed, "Killed", "the process that ran the drive was killed")
 	}
 	return &drive, nil
 }
 
 // Running says whether a process runs the drive now.
 func (s *Store) Running(name string) bool {
-	f, err := tryLock(s.Dir(name))
+	f, err := takeLock(s.Dir(name), unix.LOCK_SH|unix.LOCK_NB) // shared: those who ask don't mistake each other for the runner
 	if err == nil {
 		f.Close()
 	}
@@ -174,7 +216,13 @@ func (s *Store) List() ([]*v1alpha1.Drive, error) {
 	var out []*v1alpha1.Drive
 	var errs []error
 	for _, e := range entries {
+		if !isName(e.Name()) {
+			continue
+		}
 		d, err := s.Get(e.Name())
+		if _, gone := errors.AsType[*NotFoundError](err); gone {
+			continue // it has just been removed
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -193,6 +241,12 @@ func (s *Store) Abandoned(f func(name, dir string) error) error {
 	}
 	var errs []error
 	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), newPrefix) {
+			s.sweep(e.Name())
+		}
+		if !isName(e.Name()) {
+			continue
+		}
 		dir := s.Dir(e.Name())
 		lock, err := tryLock(dir)
 		if err != nil {
@@ -203,12 +257,27 @@ func (s *Store) Abandoned(f func(name, dir string) error) error {
 	return errors.Join(errs...)
 }
 
+// creationTime is longer than any Create takes.
+const creationTime = time.Minute
+
+// sweep removes the folder of a Create that was killed.
+func (s *Store) sweep(name string) {
+	info, err := os.Stat(s.Dir(name))
+	if err != nil || time.Since(info.ModTime()) < creationTime {
+		return
+	}
+	if lock, err := tryLock(s.Dir(name)); err == nil {
+		_ = os.RemoveAll(s.Dir(name)) // the next look finds it again
+		lock.Close()
+	}
+}
+
 // ErrRunning is what Remove returns for a drive that runs.
 var ErrRunning = errors.New("it runs")
 
 // Remove removes a drive and its logs. The error is ErrRunning for one that runs.
 func (s *Store) Remove(name string) error {
-	if name == "" || name != filepath.Base(name) {
+	if !isName(name) {
 		return &NotFoundError{name}
 	}
 	if _, err := os.Stat(s.Dir(name)); errors.Is(err, fs.ErrNotExist) {
