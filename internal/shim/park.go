@@ -15,8 +15,8 @@ import (
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
-// parkArg marks the image of the shim that is executed once an attempt has ended; the attempt's token, the number of
-// its assignment and the inotify instance follow.
+// parkArg marks the image of the shim that is executed once an attempt has ended; the inotify instance and the number and
+// the token of the assignment follow.
 const parkArg = "park"
 
 // park replaces the process, whose attempt's result is in place, by a fresh image of itself: what the attempt took of
@@ -24,7 +24,7 @@ const parkArg = "park"
 //
 // A SIGTERM can come at any moment from now on, and a first process of a pid namespace that has no handler yet would
 // never see it. So it is blocked, on all threads, until the new image has one: a blocked signal waits.
-func (s *Shim) park(token string) error {
+func (s *Shim) park() error {
 	if err := maskTerm(unix.SIG_BLOCK); err != nil {
 		return err
 	}
@@ -46,7 +46,11 @@ func (s *Shim) park(token string) error {
 			env = append(env, kv)
 		}
 	}
-	args := []string{os.Args[0], parkArg, token, strconv.FormatInt(s.have.Seq, 10), strconv.Itoa(s.inotify)}
+	token := s.have.Token
+	if !s.ctl.exists(protocol.ResultFile(token)) {
+		token = "" // taken back before it ran: the new image must not take it for one to run
+	}
+	args := []string{os.Args[0], parkArg, strconv.Itoa(s.inotify), strconv.FormatInt(s.have.Seq, 10), token}
 	if err := unix.Exec("/proc/self/exe", args, env); err != nil {
 		return fmt.Errorf("executing the shim again: %w", err)
 	}
@@ -84,16 +88,12 @@ func parkedFrom(args []string) (*parked, error) {
 	if len(args) < 2 || args[1] != parkArg {
 		return nil, nil
 	}
-	p := &parked{}
-	var err error
-	if len(args) == 5 && protocol.ValidToken(args[2]) {
-		p.token = args[2]
-		if p.seq, err = strconv.ParseInt(args[3], 10, 64); err == nil {
-			p.inotify, err = strconv.Atoi(args[4])
+	if len(args) == 5 {
+		inotify, err1 := strconv.Atoi(args[2])
+		seq, err2 := strconv.ParseInt(args[3], 10, 64)
+		if err1 == nil && err2 == nil && (args[4] == "" || protocol.ValidToken(args[4])) {
+			return &parked{token: args[4], seq: seq, inotify: inotify}, nil
 		}
 	}
-	if err != nil || p.token == "" {
-		return nil, errors.New("the arguments of " + parkArg + " are for the shim's own use")
-	}
-	return p, nil
+	return nil, errors.New("the arguments of " + parkArg + " are for the shim's own use")
 }

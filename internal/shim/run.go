@@ -41,9 +41,7 @@ func (s *Shim) attempt() (code int, exit bool) {
 	if err := s.ctl.writeResult(result); err != nil {
 		return complain(protocol.ExitControl, "the result of "+a.Token+" can't be written: "+err.Error()), true
 	}
-	if err := s.park(a.Token); err != nil { // it waits as well, only larger
-		warn(err.Error())
-	}
+	s.large = true
 	return 0, false
 }
 

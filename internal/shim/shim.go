@@ -32,6 +32,7 @@ type Shim struct {
 	changes chan struct{}
 	inotify int
 	relays  bool // plays are started by a relay
+	large   bool // an attempt has run in this image
 }
 
 // Main is the whole life of a shim; it returns its exit code.
@@ -107,7 +108,7 @@ func (s *Shim) loop() int {
 		if s.have.End != nil {
 			return *s.have.End
 		}
-		if code, exit := s.rest(); exit {
+		if code, exit := s.rest(phase); exit {
 			return code
 		}
 	}
@@ -142,9 +143,22 @@ func (s *Shim) interrupted(c protocol.Claim) {
 	}
 }
 
+// restless is how long a shim that is large waits for what comes next before it makes itself small: to do so takes some
+// milliseconds of a CPU, and mostly the slot is substituted soon.
+const restless = 300 * time.Millisecond
+
 // rest waits until there may be something new to do. exit says that the shim is to end with code.
-func (s *Shim) rest() (code int, exit bool) {
+func (s *Shim) rest(phase protocol.Phase) (code int, exit bool) {
+	var long <-chan time.Time
+	if s.large && phase == protocol.Parked {
+		long = time.After(restless)
+	}
 	select {
+	case <-long:
+		s.large = false // also if it stays large: to try again would not help
+		if err := s.park(); err != nil {
+			warn(err.Error())
+		}
 	case sig := <-s.signals:
 		if sig == syscall.SIGTERM || sig == syscall.SIGINT {
 			return protocol.ExitTerm, true

@@ -20,10 +20,11 @@ const cgroupMount = "/sys/fs/cgroup"
 // cgroup is a path of a cgroup in every hierarchy: one on cgroup v2, one per controller on v1.
 type cgroup string
 
-// cgroupOf is the cgroup of a drive's pod. The folder is in it because several users' drives can have one name.
+// cgroupOf is the cgroup of a drive's pod. The folder is in it because several users' drives can have one name. Pods have
+// no parent in common: to remove one while a container of another is made would break that.
 func cgroupOf(drive, dir string) cgroup {
 	sum := sha256.Sum256([]byte(dir))
-	return cgroup("/nohuddle/" + drive + "-" + hex.EncodeToString(sum[:4]))
+	return cgroup("/nohuddle-" + drive + "-" + hex.EncodeToString(sum[:4]))
 }
 
 func (c cgroup) child(name string) cgroup { return c + cgroup("/"+name) }
@@ -86,17 +87,13 @@ func (c cgroup) remove() error {
 		}
 		err := errors.Join(errs...)
 		if err == nil {
-			break
+			return nil
 		}
 		if time.Now().After(deadline) {
 			return err
 		}
 		time.Sleep(5 * time.Millisecond) // a cgroup tells nobody that its last process has been reaped
 	}
-	for _, dir := range cgroup(filepath.Dir(string(c))).dirs() {
-		_ = os.Remove(dir) // others may use it
-	}
-	return nil
 }
 
 func removeTree(dir string) error {

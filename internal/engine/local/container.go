@@ -25,7 +25,8 @@ const parkedGrace = 10 * time.Second
 type container struct {
 	engine *Engine
 	id     string
-	bundle string
+	bundle string // in memory
+	disk   string // what the container writes
 	cgroup cgroup
 	image  *image.Image
 	swap   int64
@@ -43,7 +44,7 @@ type container struct {
 func (e *Engine) start(ctx context.Context, want plan.Slot, n int, img *image.Image) (*container, error) {
 	name := want.Name + "." + strconv.FormatInt(want.Swap, 10) + "." + strconv.Itoa(n)
 	c := &container{
-		engine: e, id: e.cfg.Drive + "." + name, bundle: e.path("slots", name), cgroup: e.cgroup.child(name),
+		engine: e, id: e.cfg.Drive + "." + name, bundle: e.path("run", "bundles", name), disk: e.path("slots", name), cgroup: e.cgroup.child(name),
 		image: img, swap: want.Swap, seq: want.Assignment.Seq, born: time.Now(),
 		exited: make(chan struct{}), stderr: &tail{},
 	}
@@ -161,6 +162,7 @@ func (c *container) delete() {
 	_ = c.cgroup.remove()
 	_ = unix.Unmount(filepath.Join(c.bundle, "root"), unix.MNT_DETACH)
 	_ = os.RemoveAll(c.bundle)
+	_ = os.RemoveAll(c.disk)
 }
 
 // assign gives the running container its next assignment.
@@ -190,8 +192,9 @@ func (c *container) obituary() string {
 // mountRoot mounts the image under a fresh directory for what the container writes.
 func (c *container) mountRoot() (string, error) {
 	root := filepath.Join(c.bundle, "root")
-	for _, d := range []string{"root", "upper", "work", "none"} {
-		if err := os.Mkdir(filepath.Join(c.bundle, d), 0o755); err != nil {
+	upper, work := filepath.Join(c.disk, "upper"), filepath.Join(c.disk, "work")
+	for _, d := range []string{root, c.disk, upper, work} {
+		if err := os.Mkdir(d, 0o755); err != nil {
 			return "", fmt.Errorf("make the container's root: %w", err)
 		}
 	}
@@ -200,9 +203,13 @@ func (c *container) mountRoot() (string, error) {
 		lower = append(lower, c.image.Layers[i])
 	}
 	if len(lower) == 0 {
-		lower = append(lower, filepath.Join(c.bundle, "none"))
+		none := filepath.Join(c.bundle, "none")
+		if err := os.Mkdir(none, 0o755); err != nil {
+			return "", fmt.Errorf("make the container's root: %w", err)
+		}
+		lower = append(lower, none)
 	}
-	if err := mountOverlay(root, lower, filepath.Join(c.bundle, "upper"), filepath.Join(c.bundle, "work"), c.image.UserXattr); err != nil {
+	if err := mountOverlay(root, lower, upper, work, c.image.UserXattr); err != nil {
 		return "", fmt.Errorf("mount image %s: %w", c.image.Ref, err)
 	}
 	return root, nil

@@ -72,7 +72,7 @@ type loss struct{ reason, message string }
 
 // New makes the pod, without slots. Its error is one sentence that says what this machine lacks.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
-	rt, err := findRuntime(ctx, cfg.Runtime, filepath.Join(cfg.Dir, "run"))
+	rt, err := findRuntime(cfg.Runtime, filepath.Join(cfg.Dir, "run", "state"))
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (e *Engine) build() error {
 		e.scratch = filepath.Join(e.cfg.Dir, "scratch")
 	}
 	for dir, mode := range map[string]fs.FileMode{
-		e.cfg.Dir: 0o755, e.runtime.root: 0o700, e.path("slots"): 0o755, e.path("logs"): 0o755, e.path("etc"): 0o755,
+		e.cfg.Dir: 0o755, e.path("run"): 0o700, e.path("slots"): 0o755, e.path("logs"): 0o755, e.path("etc"): 0o755,
 	} {
 		if err := os.MkdirAll(dir, mode); err != nil {
 			return fmt.Errorf("make the drive's folder: %w", err)

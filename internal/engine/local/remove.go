@@ -28,7 +28,7 @@ func Remove(drive, dir string) (left bool, err error) {
 	if !left {
 		return false, nil
 	}
-	errs := []error{cgroupOf(drive, dir).remove(), killStates(filepath.Join(dir, "run")), unmountBelow(dir), keepLogs(dir)}
+	errs := []error{cgroupOf(drive, dir).remove(), killStates(filepath.Join(dir, "run", "state")), unmountBelow(dir), keepLogs(dir)}
 	for _, sub := range parts {
 		errs = append(errs, os.RemoveAll(filepath.Join(dir, sub)))
 	}
