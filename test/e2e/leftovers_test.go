@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,13 +65,16 @@ func mounts(state string) []string {
 	return out
 }
 
-// processes are those that a state folder appears in the command line of, or the name of a drive in its cgroup.
+// processes are those alive that a state folder appears in the command line of, or the name of a drive in its cgroup.
 func processes(state string) []string {
 	var out []string
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	groups := cgroupNames(state)
 	for _, dir := range dirs {
 		cmdline, _ := os.ReadFile(dir + "/cmdline")
+		if len(cmdline) == 0 {
+			continue // it has ended, and waits for this machine's init to take note
+		}
 		cgroup, _ := os.ReadFile(dir + "/cgroup")
 		ours := strings.Contains(string(cmdline), state)
 		for _, g := range groups {
@@ -107,34 +111,36 @@ func driveDirs(state string) []string {
 func cgroups(state string) []string {
 	var out []string
 	for _, name := range cgroupNames(state) {
-		for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
-			found, _ := filepath.Glob(pattern + "nohuddle/" + name)
+		for _, pattern := range []string{"/sys/fs/cgroup/*", "/sys/fs/cgroup/*/*", "/sys/fs/cgroup/*/*/*"} {
+			found, _ := filepath.Glob(pattern + name)
 			out = append(out, found...)
 		}
 	}
 	return out
 }
 
-// inContainers are the pids of the processes in a drive's containers.
-func inContainers(t *testing.T, p *player, drive string) []string {
-	t.Helper()
-	var pids []string
-	sum := sha256.Sum256([]byte(p.dir(drive)))
-	name := drive + "-" + hex.EncodeToString(sum[:4])
-	for _, pattern := range []string{"/sys/fs/cgroup/nohuddle/", "/sys/fs/cgroup/memory/nohuddle/"} {
-		files, _ := filepath.Glob(pattern + name + "/*/cgroup.procs")
+// inContainers are the pids of the processes in the containers of the drives in a state folder.
+func inContainers(state string) []string {
+	pids := map[string]bool{}
+	for _, dir := range cgroups(state) {
+		files, _ := filepath.Glob(dir + "/*/cgroup.procs")
 		for _, f := range files {
 			b, _ := os.ReadFile(f)
-			pids = append(pids, strings.Fields(string(b))...)
+			for pid := range strings.FieldsSeq(string(b)) {
+				pids[pid] = true
+			}
 		}
 	}
-	return pids
+	return slices.Sorted(maps.Keys(pids))
 }
 
-// netns names the network namespace of a process.
-func netns(t *testing.T, pid string) string {
+// netns names the network namespace of the first of these processes.
+func netns(t *testing.T, pids []string) string {
 	t.Helper()
-	ns, err := os.Readlink("/proc/" + pid + "/ns/net")
+	if len(pids) == 0 {
+		t.Fatal("no process runs in a container")
+	}
+	ns, err := os.Readlink("/proc/" + pids[0] + "/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}

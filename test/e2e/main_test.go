@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-
-	"github.com/nohuddle/nohuddle/internal/engine/local"
 )
 
 // What TestMain prepares.
@@ -26,7 +24,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	// The tests mount file systems too: those are gone with this process, however it ends.
-	if err := local.Isolate(); err != nil {
+	if err := isolate(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -185,6 +185,7 @@ func (p *player) startAs(sys *syscall.SysProcAttr, args ...string) *process {
 		if !c.gone() {
 			c.kill()
 			<-c.ended
+			p.run("prune")
 		}
 	})
 	return c
