@@ -79,9 +79,6 @@ func (a *app) run(ctx context.Context, o *runOptions, arg string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := local.Isolate(); err != nil { // before anything is read: it starts the program anew
-		return &exit{exitFailed, err}
-	}
 	d, path, err := readManifest(arg)
 	if err != nil {
 		return err

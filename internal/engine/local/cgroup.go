@@ -97,6 +97,9 @@ func (c cgroup) remove() error {
 }
 
 func removeTree(dir string) error {
+	if unix.Rmdir(dir) == nil { // mostly it is empty
+		return nil
+	}
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"github.com/nohuddle/nohuddle/internal/image"
@@ -32,6 +33,7 @@ type container struct {
 	swap   int64
 	seq    int64 // of the assignment that it was given last
 	born   time.Time
+	spec   *specs.Spec
 
 	pidfd  int
 	exited chan struct{} // closed when status and oom are set
@@ -48,10 +50,12 @@ func (e *Engine) start(ctx context.Context, want plan.Slot, n int, img *image.Im
 		image: img, swap: want.Swap, seq: want.Assignment.Seq, born: time.Now(),
 		exited: make(chan struct{}), stderr: &tail{},
 	}
-	err := c.make(want)
-	if err == nil {
-		err = c.run(ctx)
-	}
+	err := e.pod.inside(func() error {
+		if err := c.make(want); err != nil {
+			return err
+		}
+		return c.run(ctx)
+	})
 	if err != nil {
 		close(c.exited)
 		c.delete()
@@ -69,11 +73,10 @@ func (c *container) make(want plan.Slot) error {
 	if err != nil {
 		return err
 	}
-	spec, err := c.engine.spec(want, c.image, root, c.cgroup)
-	if err != nil {
+	if c.spec, err = c.engine.spec(want, c.image, root, c.cgroup); err != nil {
 		return err
 	}
-	b, err := json.Marshal(spec)
+	b, err := json.Marshal(c.spec)
 	if err != nil {
 		return err
 	}
@@ -158,11 +161,13 @@ func (c *container) delete() {
 		_ = unix.Close(c.pidfd)
 		c.pidfd = 0
 	}
-	_ = os.RemoveAll(filepath.Join(c.engine.runtime.root, c.id))
 	_ = c.cgroup.remove()
-	_ = unix.Unmount(filepath.Join(c.bundle, "root"), unix.MNT_DETACH)
-	_ = os.RemoveAll(c.bundle)
-	_ = os.RemoveAll(c.disk)
+	_ = c.engine.pod.inside(func() error {
+		_ = unix.Unmount(filepath.Join(c.bundle, "root"), unix.MNT_DETACH)
+		_ = os.RemoveAll(filepath.Join(c.engine.runtime.root, c.id))
+		_ = os.RemoveAll(c.bundle)
+		return os.RemoveAll(c.disk)
+	})
 }
 
 // assign gives the running container its next assignment.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"github.com/nohuddle/nohuddle/api/v1alpha1"
@@ -36,8 +37,8 @@ type Config struct {
 	Runtime string
 	// Scratch is the volume that all plays share.
 	Scratch v1alpha1.Scratch
-	// ScratchDir keeps the scratch's bytes after Close; it is made if it doesn't exist. Default: a folder in Dir that is
-	// removed by Close.
+	// ScratchDir keeps the scratch's bytes after Close, on disk whatever the medium; it is made if it doesn't exist.
+	// Default: a folder in Dir that is removed by Close.
 	ScratchDir string
 	// Secrets are the values of secrets by the names that assignments have for them.
 	Secrets map[string]string
@@ -112,9 +113,6 @@ func (e *Engine) build() error {
 			return err
 		}
 	}
-	if err := e.mountShared(); err != nil {
-		return err
-	}
 	if err := e.writeEtc(); err != nil {
 		return err
 	}
@@ -122,10 +120,13 @@ func (e *Engine) build() error {
 	if e.pod, err = newNamespaces(e.hostname(), e.cfg.HostNetwork); err != nil {
 		return err
 	}
+	if err := e.pod.inside(e.mountShared); err != nil {
+		return err
+	}
 	if e.ctl, err = watchControl(e.path("ctl"), e.tell); err != nil {
 		return err
 	}
-	if limit := e.cfg.Scratch.SizeLimit; limit != nil && e.cfg.Scratch.Medium == "" {
+	if limit := e.cfg.Scratch.SizeLimit; limit != nil && !e.scratchInMemory() {
 		e.working.Go(func() { e.guardScratch(limit) })
 	}
 	return nil
@@ -204,6 +205,18 @@ func (e *Engine) Observe(context.Context) (plan.Observed, error) {
 	return o, err
 }
 
+// Spec is the OCI spec of the container that a slot has now, for comparisons with other ways to run it.
+func (e *Engine) Spec(name string) (*specs.Spec, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.slots {
+		if spec := s.spec.Load(); s.name == name && spec != nil {
+			return spec, nil
+		}
+	}
+	return nil, fmt.Errorf("slot %s has no container", name)
+}
+
 // lose gives the pod up.
 func (e *Engine) lose(reason, message string) {
 	e.mu.Lock()
@@ -265,6 +278,7 @@ func (e *Engine) Close(context.Context) error {
 			e.ctl.close()
 		}
 		e.pod.close()
+		// The processes are gone, and with the last of them and these files the mounts.
 		_, e.closed = Remove(e.cfg.Drive, e.cfg.Dir)
 	})
 	return e.closed

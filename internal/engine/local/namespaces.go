@@ -4,37 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
 
-// namespaces are what the pod's containers share. Nothing but this process's open files holds them between two
-// containers, so they are gone when the process is.
+// namespaces are what the pod's containers share, and the mount namespace that the pod's mounts are made in. Nothing but
+// this process's open files holds them between two containers, so all of it is gone when the process is, however it ends.
 type namespaces struct {
-	files map[specs.LinuxNamespaceType]*os.File
+	files  map[specs.LinuxNamespaceType]*os.File
+	mounts *os.File
 }
 
 // newNamespaces makes them, the network's loopback up and the host name set.
-func newNamespaces(hostname string, hostNetwork bool) (*namespaces, error) {
-	type made struct {
-		ns  *namespaces
-		err error
-	}
-	done := make(chan made)
-	go func() {
-		// The thread's namespaces are changed for good: it is not unlocked and so ends with the goroutine.
-		runtime.LockOSThread()
-		ns, err := unshareThread(hostname, hostNetwork)
-		done <- made{ns, err}
-	}()
-	m := <-done
-	return m.ns, m.err
+func newNamespaces(hostname string, hostNetwork bool) (ns *namespaces, err error) {
+	err = onThread(func() error {
+		ns, err = unshareThread(hostname, hostNetwork)
+		return err
+	})
+	return ns, err
 }
 
 func unshareThread(hostname string, hostNetwork bool) (*namespaces, error) {
-	flags := unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	flags := unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNS
 	kinds := map[specs.LinuxNamespaceType]string{specs.IPCNamespace: "ipc", specs.UTSNamespace: "uts"}
 	if !hostNetwork {
 		flags |= unix.CLONE_NEWNET
@@ -51,16 +43,37 @@ func unshareThread(hostname string, hostNetwork bool) (*namespaces, error) {
 			return nil, fmt.Errorf("bring the pod's loopback up: %w", err)
 		}
 	}
+	// Mounts made elsewhere still appear here, ours don't appear there.
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return nil, fmt.Errorf("keep the pod's mounts apart: %w", err)
+	}
 	ns := &namespaces{files: map[specs.LinuxNamespaceType]*os.File{}}
+	var err error
+	if ns.mounts, err = os.Open("/proc/thread-self/ns/mnt"); err != nil {
+		return nil, fmt.Errorf("hold the pod's namespaces: %w", err)
+	}
 	for kind, name := range kinds {
 		f, err := os.Open("/proc/thread-self/ns/" + name)
 		if err != nil {
-			ns.close()
-			return nil, fmt.Errorf("hold the pod's namespaces: %w", err)
+			return nil, errors.Join(fmt.Errorf("hold the pod's namespaces: %w", err), ns.close())
 		}
 		ns.files[kind] = f
 	}
 	return ns, nil
+}
+
+// inside runs f where the pod's mounts are. Processes that f starts are there, too.
+func (n *namespaces) inside(f func() error) error {
+	return onThread(func() error {
+		err := unix.Unshare(unix.CLONE_FS)
+		if err == nil {
+			err = unix.Setns(int(n.mounts.Fd()), unix.CLONE_NEWNS)
+		}
+		if err != nil {
+			return fmt.Errorf("enter the pod's mount namespace: %w", err)
+		}
+		return f()
+	})
 }
 
 func loopbackUp() error {
@@ -90,7 +103,7 @@ func (n *namespaces) close() error {
 	if n == nil {
 		return nil
 	}
-	var errs []error
+	errs := []error{n.mounts.Close()}
 	for _, f := range n.files {
 		errs = append(errs, f.Close())
 	}

@@ -25,7 +25,7 @@ func (e *Engine) mountShared() error {
 	if err := unix.Mount("shm", e.path("shm"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=1777,size="+shmSize); err != nil {
 		return fmt.Errorf("mount the pod's /dev/shm: %w: run as root", err)
 	}
-	if e.cfg.Scratch.Medium != corev1.StorageMediumMemory {
+	if !e.scratchInMemory() {
 		return nil
 	}
 	opts := "mode=0777"
@@ -36,6 +36,10 @@ func (e *Engine) mountShared() error {
 		return fmt.Errorf("mount the scratch in memory: %w", err)
 	}
 	return nil
+}
+
+func (e *Engine) scratchInMemory() bool {
+	return e.cfg.Scratch.Medium == corev1.StorageMediumMemory && e.cfg.ScratchDir == ""
 }
 
 // writeEtc writes the files that a pod's containers share in /etc.

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/nohuddle/nohuddle/api/v1alpha1"
 	"github.com/nohuddle/nohuddle/internal/image"
@@ -38,6 +41,8 @@ type slot struct {
 	problem *plan.Problem
 	doing   string
 	cancel  context.CancelFunc // of the pull under way
+
+	spec atomic.Pointer[specs.Spec] // of the present container
 
 	// The loop's own.
 	have   *container
@@ -207,6 +212,7 @@ func (s *slot) substitute(w plan.Slot) {
 		return
 	}
 	s.have = c
+	s.spec.Store(c.spec)
 	s.set(func() { s.doing, s.problem = "", nil })
 }
 
