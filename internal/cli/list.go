@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nohuddle/nohuddle/api/v1alpha1"
 	"github.com/nohuddle/nohuddle/internal/store"
 	"github.com/nohuddle/nohuddle/internal/view"
 )
@@ -31,9 +32,12 @@ func (a *app) listCommand() *cobra.Command {
 				fmt.Fprintln(a.err, "nohuddle: "+err.Error())
 			}
 			if output != "" {
+				if drives == nil {
+					drives = []*v1alpha1.Drive{} // no items are a list, too
+				}
 				return a.print(output, map[string]any{"apiVersion": "v1", "kind": "List", "items": drives})
 			}
-			if len(drives) == 0 {
+			if len(drives) == 0 && err == nil {
 				fmt.Fprintln(a.err, "no drives yet: `nohuddle run FILE` makes one")
 				return nil
 			}

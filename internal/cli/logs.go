@@ -83,7 +83,8 @@ func attemptsOf(drive *v1alpha1.Drive, play string, attempt int32) ([]attempted,
 }
 
 func (a *app) printLogs(dir string, attempts []attempted) error {
-	for i, at := range attempts {
+	out := &lastByte{w: a.out}
+	for _, at := range attempts {
 		f, err := local.OpenLog(dir, protocol.Token(at.play, at.number))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it wrote nothing, or has not begun
@@ -92,15 +93,34 @@ func (a *app) printLogs(dir string, attempts []attempted) error {
 			return &exit{exitFailed, fmt.Errorf("read the log of play %s in %s: %w", at.play, filepath.Base(dir), err)}
 		}
 		if len(attempts) > 1 {
-			if i > 0 {
-				fmt.Fprintln(a.out)
+			switch out.last {
+			case 0:
+			case '\n':
+				fmt.Fprintln(out)
+			default: // the log before has no final newline
+				fmt.Fprint(out, "\n\n")
 			}
-			fmt.Fprintf(a.out, "==> %s, attempt %d <==\n", at.play, at.number)
+			fmt.Fprintf(out, "==> %s, attempt %d <==\n", at.play, at.number)
 		}
-		_, err = io.Copy(a.out, f)
+		_, err = io.Copy(out, f)
 		if err = errors.Join(err, f.Close()); err != nil {
 			return &exit{exitFailed, err}
 		}
 	}
 	return nil
+}
+
+// lastByte is a writer that knows the last byte it wrote; 0 before the first.
+type lastByte struct {
+	w    io.Writer
+	last byte
+}
+
+// Write implements io.Writer.
+func (l *lastByte) Write(p []byte) (int, error) {
+	n, err := l.w.Write(p)
+	if n > 0 {
+		l.last = p[n-1]
+	}
+	return n, err
 }

@@ -229,8 +229,16 @@ func (s *Store) List() ([]*v1alpha1.Drive, error) {
 		}
 		out = append(out, d)
 	}
-	slices.SortStableFunc(out, func(a, b *v1alpha1.Drive) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	slices.SortStableFunc(out, func(a, b *v1alpha1.Drive) int { return begun(b).Compare(begun(a)) })
 	return out, errors.Join(errs...)
+}
+
+// begun is when a drive began, to the microsecond where it has come so far: creation times are cut to the second.
+func begun(d *v1alpha1.Drive) time.Time {
+	if d.Status.StartedAt != nil {
+		return d.Status.StartedAt.Time
+	}
+	return d.CreationTimestamp.Time
 }
 
 // Abandoned calls f with every drive whose process is gone, while nobody else can take it.

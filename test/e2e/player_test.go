@@ -8,11 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/nohuddle/nohuddle/api/v1alpha1"
 )
@@ -90,6 +93,35 @@ func (r *result) prints(texts ...string) *result {
 		if !strings.Contains(r.stdout, text) {
 			r.t.Errorf("stdout lacks %q\n%s", text, r)
 		}
+	}
+	return r
+}
+
+// matches holds the standard output against a regular expression, in which ^ and $ are the ends of lines.
+func (r *result) matches(patterns ...string) *result {
+	r.t.Helper()
+	for _, pattern := range patterns {
+		if !regexp.MustCompile("(?m)" + pattern).MatchString(r.stdout) {
+			r.t.Errorf("stdout does not match %q\n%s", pattern, r)
+		}
+	}
+	return r
+}
+
+// is holds all of the standard output against a text.
+func (r *result) is(want string) *result {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.stdout); diff != "" {
+		r.t.Errorf("stdout differs: %s\n%s", diff, r)
+	}
+	return r
+}
+
+// quiet holds the standard error to nothing.
+func (r *result) quiet() *result {
+	r.t.Helper()
+	if r.stderr != "" {
+		r.t.Errorf("stderr is not empty\n%s", r)
 	}
 	return r
 }
@@ -226,15 +258,11 @@ func (c *process) waitFor(d time.Duration) *result {
 	select {
 	case <-c.ended:
 	case <-time.After(d):
-		c.t.Errorf("it did not end within %s", d)
 		c.kill()
 		<-c.ended
+		c.t.Errorf("it did not end within %s\n%s", d, c.result())
 	}
-	r := c.result()
-	if c.t.Failed() {
-		c.t.Log(r)
-	}
-	return r
+	return c.result()
 }
 
 // sees waits for a text in the standard output.
