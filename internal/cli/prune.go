@@ -25,6 +25,9 @@ than --older-than ago with their logs, and unpacked images that nothing has used
 removed and nothing else.`,
 		ValidArgsFunction: a.driveArg,
 		RunE: func(c *cobra.Command, args []string) error {
+			if again, err := asRoot(); again || err != nil { // a container's files can be removed by its root only
+				return err
+			}
 			s, err := a.store()
 			if err != nil {
 				return err

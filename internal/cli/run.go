@@ -79,6 +79,9 @@ func (a *app) run(ctx context.Context, o *runOptions, arg string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	if again, err := asRoot(); again || err != nil {
+		return err
+	}
 	d, path, err := readManifest(arg)
 	if err != nil {
 		return err
@@ -127,6 +130,19 @@ func (a *app) run(ctx context.Context, o *runOptions, arg string) error {
 		return &exit{exitFailed, errors.Join(err, os.RemoveAll(entry.Dir))}
 	}
 	return r.finish(r.drivePod(ctx))
+}
+
+// asRoot runs the program again as root of a user namespace, where the user isn't root. again says that it has: the
+// error is how that ended.
+func asRoot() (again bool, err error) {
+	code, again, err := local.BecomeRoot()
+	switch {
+	case err != nil:
+		return again, &exit{exitFailed, err}
+	case code != 0:
+		return again, &exit{code: code}
+	}
+	return again, nil
 }
 
 // running is a drive that this process runs.
@@ -323,7 +339,7 @@ func (a *app) openImages(layouts []string, progress func(ref, what string, done,
 	if a.cacheDir != "" {
 		dir = filepath.Join(a.cacheDir, "images")
 	}
-	return image.Open(dir, image.Options{Layouts: layouts, Progress: progress, Rootless: os.Geteuid() != 0})
+	return image.Open(dir, image.Options{Layouts: layouts, Progress: progress, Rootless: os.Geteuid() != 0 || local.Rootless()})
 }
 
 // findShim looks for nohuddle-shim where it may be installed.

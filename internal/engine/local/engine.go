@@ -51,9 +51,11 @@ type Engine struct {
 	cfg     Config
 	runtime *ociRuntime
 	pod     *namespaces
-	ctl     *control
-	cgroup  cgroup
-	scratch string
+	// rootless says that there are no cgroups to be had.
+	rootless bool
+	ctl      *control
+	cgroup   cgroup
+	scratch  string
 
 	ctx     context.Context // ends with the engine
 	stop    context.CancelFunc
@@ -85,7 +87,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("become the parent of containers: %w", err)
 	}
 	e := &Engine{
-		cfg: cfg, runtime: rt, changed: make(chan struct{}, 1),
+		cfg: cfg, runtime: rt, changed: make(chan struct{}, 1), rootless: Rootless(),
 		cgroup: cgroupOf(cfg.Drive, cfg.Dir), scratch: cfg.ScratchDir,
 	}
 	e.ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -19,8 +19,11 @@ const shmSize = "64m"
 // mountShared mounts the pod's /dev/shm, its scratch where that is in memory, and a small file system in memory for
 // bundles and the runtime's state: a disk would spend more time on their many files than on the plays'.
 func (e *Engine) mountShared() error {
-	if err := unix.Mount("run", e.path("run"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size=64m"); err != nil {
-		return fmt.Errorf("mount a file system in memory: %w: run as root", err)
+	// Without cgroups, what a killed engine has left is found by the runtime's state: that must be on the disk.
+	if !e.rootless {
+		if err := unix.Mount("run", e.path("run"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size=64m"); err != nil {
+			return fmt.Errorf("mount a file system in memory: %w: run as root", err)
+		}
 	}
 	if err := unix.Mount("shm", e.path("shm"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=1777,size="+shmSize); err != nil {
 		return fmt.Errorf("mount the pod's /dev/shm: %w: run as root", err)

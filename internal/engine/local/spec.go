@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -35,6 +36,12 @@ func (e *Engine) spec(want plan.Slot, img *image.Image, root string, group cgrou
 	resources, err := limits(want.Resources)
 	if err != nil {
 		return nil, err
+	}
+	if e.rootless {
+		if len(want.Resources.Limits) > 0 {
+			return nil, errors.New("limits need cgroups, which only root has here: run as root, or leave resources.limits out")
+		}
+		resources, group = nil, ""
 	}
 	cwd := img.Config.WorkingDir
 	if cwd == "" {
@@ -94,20 +101,29 @@ func (e *Engine) mounts() []specs.Mount {
 	bind := func(from, to string, opts ...string) specs.Mount {
 		return specs.Mount{Source: from, Destination: to, Type: "bind", Options: append([]string{"rbind"}, opts...)}
 	}
+	pts := []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}
+	if !e.rootless { // the group tty, where it exists
+		pts = append(pts, "gid=5")
+	}
 	etc := func(name string) specs.Mount { return bind(e.path("etc", name), "/etc/"+name, "rw") }
-	return []specs.Mount{
+	mounts := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: pts},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
-		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "ro"}},
 		bind(e.path("shm"), "/dev/shm", "nosuid", "nodev", "noexec"),
 		etc("hosts"), etc("hostname"), etc("resolv.conf"),
 		bind(e.path("ctl"), protocol.ControlDir),
 		bind(e.cfg.Shim, protocol.ShimPath, "ro"),
 		bind(e.scratch, e.cfg.Scratch.MountPath),
 	}
+	if !e.rootless { // there it would be somebody else's
+		mounts = append(mounts, specs.Mount{
+			Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "ro"},
+		})
+	}
+	return mounts
 }
 
 // The paths that containers must not see or change: what runc and containerd have by default.
