@@ -21,8 +21,8 @@ func (a *app) pruneCommand() *cobra.Command {
 		Use:   "prune [DRIVE...]",
 		Short: "Remove what killed runs left, old drives, and images that nothing uses",
 		Long: `Remove what runs that were killed have left on this machine (processes, mounts, cgroups, files), drives that ended more
-than --older-than ago with their logs, and unpacked images that nothing has used since. With names, those drives are
-removed and nothing else.`,
+than --older-than ago with their logs, and with --images or --all unpacked images that nothing has used since. With
+names, those drives are removed and nothing else.`,
 		ValidArgsFunction: a.driveArg,
 		RunE: func(c *cobra.Command, args []string) error {
 			if again, err := asRoot(); again || err != nil { // a container's files can be removed by its root only

@@ -258,7 +258,8 @@ func (s *step) podLost() {
 			u.status.FinishedAt = s.now()
 			s.tell(Warning, EventPlayFailed, u, s.status.Message)
 		} else if u != nil {
-			u.status.Phase = v1alpha1.PlayPending
+			u.status.Phase, u.status.Slot = v1alpha1.PlayPending, ""
+			u.status.Attempt = int32(len(u.status.Attempts))
 		}
 		s.slots[i].free()
 	}
