@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -24,13 +25,14 @@ const (
 // attempt claims and runs the attempt whose gate is open, and parks. exit says that the shim is to end with code.
 func (s *Shim) attempt() (code int, exit bool) {
 	a := s.have
-	claim := protocol.Claim{Slot: s.slot, StartedAt: time.Now()}
+	claim := protocol.Claim{Slot: s.ctl.slot, StartedAt: time.Now()}
 	switch err := s.ctl.makeClaim(a.Token, claim); {
 	case errors.Is(err, fs.ErrExist): // another slot was faster
 		return 0, false
 	case err != nil:
 		return complain(protocol.ExitControl, a.Token+" can't be claimed: "+err.Error()), true
 	}
+	s.signals.forget()
 	result, told := s.run(a, claim)
 	if told {
 		if err := s.ctl.writeResult(result); err != nil {
@@ -49,6 +51,9 @@ func (s *Shim) attempt() (code int, exit bool) {
 func (s *Shim) run(a protocol.Assignment, claim protocol.Claim) (result protocol.Result, told bool) {
 	result = protocol.Result{Token: a.Token, StartedAt: claim.StartedAt}
 	log := openLog(s.ctl.path(protocol.LogFile(a.Token)), a.LogLimit)
+	for _, name := range s.short(a) {
+		log.write([]byte("nohuddle: the value of " + name + " has fewer than " + strconv.Itoa(minSecret) + " bytes and is not masked\n"))
+	}
 	kills := oomKills()
 	cmd, refused := s.prepare(a)
 	var p *process
@@ -73,13 +78,17 @@ func (s *Shim) run(a protocol.Assignment, claim protocol.Claim) (result protocol
 	result.ExitCode = status.ExitStatus()
 	if status.Signaled() {
 		result.ExitCode = 128 + int(status.Signal())
-		if result.Reason == "" && status.Signal() == syscall.SIGKILL && oomKills() > kills {
-			result.Reason, result.Message = protocol.OOMKilled, "the kernel killed it: the container was out of memory"
-		}
+	}
+	// A shell whose command was killed ends with a code of its own.
+	if result.Reason == "" && result.ExitCode != 0 && oomKills() > kills {
+		result.Reason, result.Message = protocol.OOMKilled, "the kernel killed a process of it: the container was out of memory"
 	}
 	outputs, err := readOutputs(s.ctl.path(protocol.OutputFile(a.Token)))
 	switch {
 	case err == nil:
+		for k, v := range outputs { // they become part of the drive's status
+			outputs[k] = newMasker(s.secrets).text(v)
+		}
 		result.Outputs = outputs
 	case result.Succeeded():
 		result.Reason, result.Message = protocol.BadOutput, err.Error()
@@ -118,11 +127,7 @@ func (s *Shim) start(c *command, log *logFile) (*process, *refusal) {
 		files = append(files, ends[i].Fd())
 	}
 	attr := &syscall.ProcAttr{Dir: c.dir, Env: c.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
-	if s.relays {
-		p.pid, err = c.relayed(attr)
-	} else {
-		p.pid, err = syscall.ForkExec(c.path, c.argv, attr)
-	}
+	p.pid, err = c.execute(attr)
 	for i, to := range []*os.File{os.Stdout, os.Stderr} {
 		_ = ends[i].Close()
 		if err != nil {
@@ -136,6 +141,17 @@ func (s *Shim) start(c *command, log *logFile) (*process, *refusal) {
 		return nil, c.explain(err)
 	}
 	return p, nil
+}
+
+// execute starts the command with no signal blocked. A parked shim was itself started with SIGTERM blocked; the thread
+// that forks hands its mask on.
+func (c *command) execute(attr *syscall.ProcAttr) (int, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
+		return 0, err
+	}
+	return syscall.ForkExec(c.path, c.argv, attr)
 }
 
 // supervise returns when the attempt's first process has ended; until then it forwards signals and stops the process
@@ -153,15 +169,12 @@ func (s *Shim) supervise(a protocol.Assignment, p *process) syscall.WaitStatus {
 			return status
 		}
 		select {
-		case sig := <-s.signals:
-			switch sig {
-			case syscall.SIGCHLD:
-			case syscall.SIGTERM, syscall.SIGINT:
-				p.told = true
-				p.stop(protocol.Interrupted, "the slot was told to end while the attempt ran")
-			default:
-				p.signal(sig.(syscall.Signal))
-			}
+		case <-s.signals.child:
+		case <-s.signals.end:
+			p.told = true
+			p.stop(protocol.Interrupted, "the slot was told to end while the attempt ran")
+		case sig := <-s.signals.other:
+			p.signal(sig.(syscall.Signal))
 		case <-s.changes:
 			if next, err := s.ctl.readAssignment(s.file, a.Seq); err == nil && next.Token == a.Token && next.Stop {
 				p.stop(protocol.Stopped, "stopped, because the drive was cancelled")
@@ -172,6 +185,7 @@ func (s *Shim) supervise(a protocol.Assignment, p *process) syscall.WaitStatus {
 		case <-p.kill:
 			p.message += "; it did not end within its grace period of " + strconv.FormatFloat(p.grace.Seconds(), 'f', -1, 64) + "s and was killed"
 			p.signal(syscall.SIGKILL)
+			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have left its group
 		}
 	}
 }
@@ -204,10 +218,21 @@ func (p *process) stop(reason protocol.Reason, message string) {
 // signal reaches the attempt's process group.
 func (p *process) signal(sig syscall.Signal) { _ = syscall.Kill(-p.pid, sig) }
 
-// drain waits for the last output. What was executed in the container from outside may hold a pipe open for ever.
+// drain waits for the last output, but not for ever: what was executed in the container from outside may hold a pipe
+// open, and whoever should read the container's log may not do it.
 func (p *process) drain() {
+	deadline := time.Now().Add(drainTime)
 	for _, f := range p.outputs {
-		_ = f.SetReadDeadline(time.Now().Add(drainTime))
+		_ = f.SetReadDeadline(deadline)
 	}
-	p.copies.Wait()
+	copied := make(chan struct{})
+	go func() {
+		p.copies.Wait()
+		close(copied)
+	}()
+	select {
+	case <-copied:
+	case <-time.After(drainTime + drainTime/4):
+		warn("the container's log is not read: the end of the output is missing from it")
+	}
 }
