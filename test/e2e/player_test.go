@@ -197,14 +197,14 @@ func (o *output) String() string {
 
 func (p *player) start(args ...string) *process {
 	p.t.Helper()
-	return p.startAs(nil, args...)
+	return p.startCommand(exec.Command(filepath.Join(bin, "nohuddle"), args...))
 }
 
-// startAs starts the program as another user, in another session or the like.
-func (p *player) startAs(sys *syscall.SysProcAttr, args ...string) *process {
+// startCommand starts a command that executes the program.
+func (p *player) startCommand(cmd *exec.Cmd) *process {
 	p.t.Helper()
-	c := &process{t: p.t, cmd: exec.Command(filepath.Join(bin, "nohuddle"), args...), ended: make(chan struct{})}
-	c.cmd.Env, c.cmd.Dir, c.cmd.SysProcAttr = p.env, root, sys
+	c := &process{t: p.t, cmd: cmd, ended: make(chan struct{})}
+	c.cmd.Env, c.cmd.Dir = p.env, root
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	if err := c.cmd.Start(); err != nil {
 		p.t.Fatal(err)
