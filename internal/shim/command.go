@@ -74,7 +74,7 @@ func (s *Shim) prepare(a protocol.Assignment) (*command, *refusal) {
 	}
 	var r *refusal
 	c.path, r = find(c.argv[0], value(env, "PATH", defaultPath), c.dir)
-	if r != nil && a.Script != "" {
+	if r != nil && a.Script != "" && c.argv[0] == "/bin/sh" {
 		r.message = "the image has no /bin/sh to run the script: begin it with #! and a program of the image, or use command"
 	}
 	return c, r

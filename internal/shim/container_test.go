@@ -49,7 +49,7 @@ func (p *pod) start(slot string, c container) *running {
 		id := strconv.Itoa(c.user)
 		argv = append([]string{"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups"}, argv...)
 	}
-	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	attr := &syscall.SysProcAttr{}
 	if !c.shared {
 		text := "mount --make-rprivate / && mount -t proc proc /proc && "
 		if c.before != "" {

@@ -6,16 +6,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
-// control is the control directory.
-type control string
+// control is the control directory, as the shim of one slot uses it.
+type control struct{ dir, slot string }
 
-func (c control) path(name string) string { return filepath.Join(string(c), name) }
+func (c control) path(name string) string { return filepath.Join(c.dir, name) }
+
+// reserve is the file that holds the room for a result until it is renamed into place. Each slot has its own, so that a
+// shim that wanted to claim the token as well, and came too late, can't harm it.
+func (c control) reserve(token string) string {
+	return c.path(protocol.TempFile(protocol.ResultFile(token)) + "-" + c.slot)
+}
 
 func (c control) exists(name string) bool {
 	_, err := os.Lstat(c.path(name))
@@ -57,25 +64,21 @@ func (c control) gate(needs []protocol.Need) (open, shut bool) {
 	return open, false
 }
 
+// claim reads a claim; false if there is none.
 func (c control) claim(token string) (protocol.Claim, bool) {
 	b, err := os.ReadFile(c.path(protocol.ClaimFile(token)))
 	if err != nil {
 		return protocol.Claim{}, false
 	}
 	var claim protocol.Claim
-	// A shim that died between making and filling the file leaves it empty: the claim stands, nobody may run it.
+	// A shim that died between making and filling the file leaves it empty, and its reserve beside it: the claim
+	// stands, nobody may run it.
 	if json.Unmarshal(b, &claim) != nil {
-		claim.Slot = c.owner(token)
+		if _, err := os.Lstat(c.reserve(token)); err == nil {
+			claim.Slot = c.slot
+		}
 	}
 	return claim, true
-}
-
-// owner is the slot that a claim's reserve was made by: the reserve is made before the claim and names the slot.
-func (c control) owner(token string) string {
-	b, _ := os.ReadFile(c.path(protocol.TempFile(protocol.ResultFile(token))))
-	var r protocol.Claim
-	_ = json.Unmarshal(trimZero(b), &r)
-	return r.Slot
 }
 
 func trimZero(b []byte) []byte {
@@ -88,7 +91,7 @@ func trimZero(b []byte) []byte {
 }
 
 // makeClaim claims a token. fs.ErrExist means that it has been before. Room for the result is taken first, so that a disk
-// that fills up while the attempt runs can't lose its end.
+// that fills up while the attempt runs can't lose its end. After an error nothing of it is left.
 func (c control) makeClaim(token string, claim protocol.Claim) error {
 	if c.exists(protocol.ClaimFile(token)) {
 		return fs.ErrExist
@@ -97,57 +100,78 @@ func (c control) makeClaim(token string, claim protocol.Claim) error {
 	if err != nil {
 		return err
 	}
-	reserve, err := os.OpenFile(c.path(protocol.TempFile(protocol.ResultFile(token))), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o666)
-	if err != nil {
-		return err
-	}
-	defer reserve.Close()
-	if err := unix.Fallocate(int(reserve.Fd()), 0, 0, protocol.ResultReserve); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
-		return &fs.PathError{Op: "reserve", Path: reserve.Name(), Err: err}
-	}
-	if _, err := reserve.WriteAt(b, 0); err != nil {
+	if err := c.makeReserve(token); err != nil {
+		_ = os.Remove(c.reserve(token))
 		return err
 	}
 	f, err := os.OpenFile(c.path(protocol.ClaimFile(token)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
+		_ = os.Remove(c.reserve(token))
 		return err
 	}
 	_, err = f.Write(b)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+		_ = os.Remove(c.reserve(token))
+	}
+	return err
 }
 
-// writeResult puts a result into place. Where the disk has no room for all of it, its outputs are left out.
-func (c control) writeResult(r protocol.Result) error {
-	if err := c.stageResult(r); err != nil {
+func (c control) makeReserve(token string) error {
+	f, err := create(c.reserve(token), os.O_TRUNC)
+	if err != nil {
 		return err
 	}
-	return c.publish(r.Token)
+	defer f.Close()
+	err = unix.Fallocate(int(f.Fd()), 0, 0, protocol.ResultReserve)
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+		return &fs.PathError{Op: "reserve", Path: f.Name(), Err: err}
+	}
+	return nil
 }
 
-// stageResult writes the result beside its place, into the room that the claim has taken.
-func (c control) stageResult(r protocol.Result) error {
+// create opens a file for writing. One that a former container of the slot has left as another user is replaced.
+func create(path string, flags int) (*os.File, error) {
+	flags |= os.O_CREATE | os.O_WRONLY
+	f, err := os.OpenFile(path, flags, 0o666)
+	if errors.Is(err, fs.ErrPermission) {
+		_ = os.Remove(path)
+		f, err = os.OpenFile(path, flags, 0o666)
+	}
+	return f, err
+}
+
+// maxMessage bounds a result's message in bytes, so that it fits the reserve however JSON writes it.
+const maxMessage = 512
+
+// writeResult puts a result into place. It is written into the room that the claim has taken; where the disk has no more,
+// outputs are left out.
+func (c control) writeResult(r protocol.Result) error {
+	if len(r.Message) > maxMessage {
+		r.Message = strings.ToValidUTF8(r.Message[:maxMessage], "") + "…"
+	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
 	err = c.fill(r.Token, b)
-	if err != nil && len(b) > protocol.ResultReserve {
-		r.Outputs, r.Reason = nil, protocol.BadOutput
-		r.Message = "the outputs could not be kept: " + err.Error()
+	if err != nil && len(r.Outputs) > 0 {
+		if r.Succeeded() {
+			r.Reason, r.Message = protocol.BadOutput, "the outputs could not be kept: "+err.Error()
+		}
+		r.Outputs = nil
 		if b, err = json.Marshal(r); err == nil {
 			err = c.fill(r.Token, b)
 		}
 	}
-	return err
-}
-
-func (c control) publish(token string) error {
-	name := protocol.ResultFile(token)
-	return os.Rename(c.path(protocol.TempFile(name)), c.path(name))
+	if err != nil {
+		return err
+	}
+	return os.Rename(c.reserve(r.Token), c.path(protocol.ResultFile(r.Token)))
 }
 
 func (c control) fill(token string, b []byte) error {
-	f, err := os.OpenFile(c.path(protocol.TempFile(protocol.ResultFile(token))), os.O_CREATE|os.O_WRONLY, 0o666)
+	f, err := create(c.reserve(token), 0)
 	if err != nil {
 		return err
 	}
@@ -167,17 +191,16 @@ func (c control) writeScript(token, text string) (string, error) {
 	return path, os.Chmod(path, 0o755) // whatever the umask
 }
 
-// writeState puts the state of a slot into place.
-func (c control) writeState(slot string, s protocol.State) error {
-	name := protocol.StateFile(slot)
-	temp := c.path(protocol.TempFile(name))
-	err := os.WriteFile(temp, s.Encode(), 0o666)
-	if errors.Is(err, fs.ErrPermission) { // what a former container of another user has left
-		_ = os.Remove(temp)
-		err = os.WriteFile(temp, s.Encode(), 0o666)
-	}
+// writeState puts the state of the slot into place.
+func (c control) writeState(s protocol.State) error {
+	name := protocol.StateFile(c.slot)
+	f, err := create(c.path(protocol.TempFile(name)), os.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	return os.Rename(temp, c.path(name))
+	_, err = f.Write(s.Encode())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), c.path(name))
 }

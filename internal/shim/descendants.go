@@ -14,6 +14,9 @@ import (
 // and is left alone.
 func killDescendants(deadline time.Time) {
 	for time.Now().Before(deadline) {
+		if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err == unix.ECHILD {
+			return // mostly so, and much faster than to look through /proc
+		}
 		children := childrenOf(os.Getpid())
 		if len(children) == 0 {
 			return

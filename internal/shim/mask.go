@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"sort"
-	"strconv"
+
+	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
 // minSecret is the shortest value that is masked, in bytes: shorter ones occur by chance.
@@ -16,13 +17,15 @@ type masker struct {
 	held    []byte
 }
 
-// warnOfShort tells which secrets will not be masked.
-func warnOfShort(values map[string]string) {
-	for name, v := range values {
-		if len(v) < minSecret {
-			warn("the value of secret " + name + " has fewer than " + strconv.Itoa(minSecret) + " bytes and is not masked in logs")
+// short are the variables of a play whose values are too short to be masked.
+func (s *Shim) short(a protocol.Assignment) []string {
+	var out []string
+	for _, v := range a.Env {
+		if v.Secret != "" && len(s.secrets[v.Secret]) < minSecret {
+			out = append(out, v.Name)
 		}
 	}
+	return out
 }
 
 func newMasker(values map[string]string) *masker {
@@ -79,4 +82,9 @@ func (m *masker) flush() []byte {
 	out := m.held
 	m.held = nil
 	return out
+}
+
+// text masks a whole text.
+func (m *masker) text(s string) string {
+	return string(m.write([]byte(s))) + string(m.flush())
 }

@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -34,11 +32,8 @@ func (s *Shim) park() error {
 		return fmt.Errorf("keeping the inotify instance: %w", err)
 	}
 	runtime.Gosched() // a signal that was caught just before is on its way to the channel
-	select {
-	case sig := <-s.signals:
-		s.signals <- sig // for rest, which comes next
-		return nil
-	default:
+	if len(s.signals.end) > 0 {
+		return nil // loop sees it
 	}
 	var env []string
 	for _, kv := range os.Environ() {
@@ -55,25 +50,6 @@ func (s *Shim) park() error {
 		return fmt.Errorf("executing the shim again: %w", err)
 	}
 	return nil
-}
-
-// maskTerm blocks or unblocks the signals that end a shim, in every thread.
-func maskTerm(how int) error {
-	set := termSet()
-	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_RT_SIGPROCMASK, uintptr(how),
-		uintptr(unsafe.Pointer(&set)), 0, sigsetSize, 0, 0); errno != 0 {
-		return fmt.Errorf("blocking SIGTERM: %w", errno)
-	}
-	return nil
-}
-
-// sigsetSize is the size of the kernel's sigset_t in bytes.
-const sigsetSize = 8
-
-func termSet() unix.Sigset_t {
-	var set unix.Sigset_t
-	set.Val[0] = 1<<(unix.SIGTERM-1) | 1<<(unix.SIGINT-1)
-	return set
 }
 
 // parked is what park hands to the image that it executes.

@@ -7,6 +7,7 @@ package shim
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
@@ -23,33 +24,28 @@ import (
 // Shim is a slot's first process.
 type Shim struct {
 	ctl     control
-	slot    string
 	swap    int64
 	file    string // where later assignments appear
 	have    protocol.Assignment
 	secrets map[string]string
-	signals chan os.Signal
+	signals signals
 	changes chan struct{}
 	inotify int
-	relays  bool // plays are started by a relay
-	large   bool // an attempt has run in this image
+	large   bool           // an attempt has run in this image
+	last    protocol.State // that has been told
 }
 
 // Main is the whole life of a shim; it returns its exit code.
 func Main(args, environ []string) int {
-	if len(args) > 2 && args[1] == relayArg {
-		return relay(args[2:])
-	}
 	runtime.GOMAXPROCS(1) // each further one has caches of its own
 	env := split(environ)
 	s := &Shim{
-		ctl:     control(value(env, protocol.EnvControl, protocol.ControlDir)),
-		slot:    env[protocol.EnvSlot],
+		ctl:     control{dir: value(env, protocol.EnvControl, protocol.ControlDir), slot: env[protocol.EnvSlot]},
 		secrets: secrets(env),
 	}
 	s.swap, _ = strconv.ParseInt(env[protocol.EnvSwap], 10, 64)
-	s.file = value(env, protocol.EnvAssignmentFile, s.ctl.path(protocol.AssignFile(s.slot)))
-	if s.slot == "" {
+	s.file = value(env, protocol.EnvAssignmentFile, s.ctl.path(protocol.AssignFile(s.ctl.slot)))
+	if s.ctl.slot == "" {
 		return complain(protocol.ExitConfig, protocol.EnvSlot+" is not set: the shim is started by nohuddle, not by hand")
 	}
 	// A play runs as the same user as the shim; it must not read other plays' secrets from /proc/1/environ.
@@ -68,10 +64,9 @@ func Main(args, environ []string) int {
 	if err := s.watch(inotify); err != nil {
 		return complain(protocol.ExitControl, err.Error())
 	}
-	if before == nil {
-		warnOfShort(s.secrets)
-	} else {
-		s.have.Token, s.have.Seq, s.relays = before.token, before.seq, true
+	if before != nil {
+		s.have.Token, s.have.Seq = before.token, before.seq
+		reapAll() // what ended while there was no handler for SIGCHLD
 	}
 	if text := env[protocol.EnvAssignment]; text != "" {
 		a, err := protocol.DecodeAssignment([]byte(text))
@@ -88,8 +83,14 @@ func Main(args, environ []string) int {
 // loop takes up one assignment after the other until it is told to end.
 func (s *Shim) loop() int {
 	for {
+		if s.signals.told() {
+			return protocol.ExitTerm
+		}
 		s.reload()
-		phase := s.phase()
+		phase, err := s.phase()
+		if err != nil {
+			return complain(protocol.ExitControl, err.Error())
+		}
 		if phase == protocol.Waiting {
 			open, shut := s.ctl.gate(s.have.Gate)
 			switch {
@@ -102,11 +103,12 @@ func (s *Shim) loop() int {
 				phase = protocol.Closed
 			}
 		}
-		if err := s.tell(phase); err != nil {
-			return complain(protocol.ExitControl, err.Error())
-		}
-		if s.have.End != nil {
+		err = s.tell(phase)
+		if s.have.End != nil { // the pod's phase tells more than the state of a slot that is no more
 			return *s.have.End
+		}
+		if err != nil {
+			return complain(protocol.ExitControl, "the state of the slot can't be written: "+err.Error())
 		}
 		if code, exit := s.rest(phase); exit {
 			return code
@@ -115,32 +117,33 @@ func (s *Shim) loop() int {
 }
 
 // phase says what the present assignment asks for: to wait at its gate, or nothing (any more).
-func (s *Shim) phase() protocol.Phase {
+func (s *Shim) phase() (protocol.Phase, error) {
 	t := s.have.Token
 	if t == "" || s.have.End != nil || s.ctl.exists(protocol.ResultFile(t)) {
-		return protocol.Parked
+		return protocol.Parked, nil
 	}
 	if c, ok := s.ctl.claim(t); ok {
-		if c.Slot == s.slot {
-			s.interrupted(c)
+		if c.Slot == s.ctl.slot {
+			return protocol.Parked, s.interrupted(c)
 		}
-		return protocol.Parked
+		return protocol.Parked, nil
 	}
 	if s.have.Stop {
-		return protocol.Parked
+		return protocol.Parked, nil
 	}
-	return protocol.Waiting
+	return protocol.Waiting, nil
 }
 
 // interrupted writes the result of an attempt that this slot began and whose container died.
-func (s *Shim) interrupted(c protocol.Claim) {
+func (s *Shim) interrupted(c protocol.Claim) error {
 	r := protocol.Result{
 		Token: s.have.Token, ExitCode: 128 + int(syscall.SIGKILL), Reason: protocol.Interrupted,
 		Message: "the container died while the attempt ran", StartedAt: c.StartedAt, FinishedAt: time.Now(),
 	}
 	if err := s.ctl.writeResult(r); err != nil {
-		warn(err.Error())
+		return fmt.Errorf("the result of %s can't be written: %w", r.Token, err)
 	}
+	return nil
 }
 
 // restless is how long a shim that is large waits for what comes next before it makes itself small: to do so takes some
@@ -159,13 +162,11 @@ func (s *Shim) rest(phase protocol.Phase) (code int, exit bool) {
 		if err := s.park(); err != nil {
 			warn(err.Error())
 		}
-	case sig := <-s.signals:
-		if sig == syscall.SIGTERM || sig == syscall.SIGINT {
-			return protocol.ExitTerm, true
-		}
-		if sig == syscall.SIGCHLD {
-			reapAll()
-		}
+	case <-s.signals.end:
+		return protocol.ExitTerm, true
+	case <-s.signals.child:
+		reapAll()
+	case <-s.signals.other:
 	case <-s.changes:
 	}
 	return 0, false
@@ -182,8 +183,14 @@ func (s *Shim) reload() {
 	}
 }
 
+// tell puts the shim's state into place, unless it is there.
 func (s *Shim) tell(p protocol.Phase) error {
-	return s.ctl.writeState(s.slot, protocol.State{Swap: s.swap, Seq: s.have.Seq, Token: s.have.Token, Phase: p})
+	now := protocol.State{Swap: s.swap, Seq: s.have.Seq, Token: s.have.Token, Phase: p}
+	if now == s.last {
+		return nil
+	}
+	s.last = now
+	return s.ctl.writeState(now)
 }
 
 func complain(code int, message string) int {

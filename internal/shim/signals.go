@@ -1,22 +1,63 @@
 package shim
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
+// signals are what the shim is told. Each kind has a channel of its own, because package signal drops what a full
+// channel has no room for: neither a thousand children that die at once nor a flood of SIGUSR1 may hide a SIGTERM.
+type signals struct {
+	end   chan os.Signal // SIGTERM and SIGINT
+	child chan os.Signal
+	other chan os.Signal // what a play may want to know
+}
+
 // catch catches every signal that can be caught and means something to a play.
-func catch() chan os.Signal {
-	c := make(chan os.Signal, 64)
-	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCHLD, syscall.SIGHUP, syscall.SIGQUIT,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGALRM)
+func catch() signals {
+	s := signals{end: make(chan os.Signal, 1), child: make(chan os.Signal, 1), other: make(chan os.Signal, 16)}
+	signal.Notify(s.end, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(s.child, syscall.SIGCHLD)
+	signal.Notify(s.other, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGALRM)
 	// Output goes to pipes whose readers may be gone; that must not kill the shim. Caught, not ignored: an ignored
 	// signal would stay ignored in every play.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return c
+	return s
+}
+
+// told says whether the shim has been told to end.
+func (s signals) told() bool {
+	select {
+	case <-s.end:
+		return true
+	default:
+		return false
+	}
+}
+
+// forget drops what came for a play that is no more.
+func (s signals) forget() {
+	for len(s.other) > 0 {
+		<-s.other
+	}
+}
+
+// maskTerm blocks or unblocks the signals that end a shim, in every thread.
+func maskTerm(how int) error {
+	var set unix.Sigset_t
+	set.Val[0] = 1<<(unix.SIGTERM-1) | 1<<(unix.SIGINT-1)
+	const sigsetSize = 8 // of the kernel's sigset_t, in bytes
+	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_RT_SIGPROCMASK, uintptr(how),
+		uintptr(unsafe.Pointer(&set)), 0, sigsetSize, 0, 0); errno != 0 {
+		return fmt.Errorf("blocking SIGTERM: %w", errno)
+	}
+	return nil
 }
 
 // reapAll collects whatever has ended. The shim is the one owner of wait(2) in its process.

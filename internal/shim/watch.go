@@ -52,8 +52,8 @@ func (s *Shim) newInotify() (int, error) {
 	}
 	// The kubelet swaps a downward-API volume's ..data link by rename, and shims and engines rename into place: writes
 	// don't count.
-	dirs := []string{string(s.ctl)}
-	if d := filepath.Dir(s.file); d != string(s.ctl) {
+	dirs := []string{s.ctl.dir}
+	if d := filepath.Dir(s.file); d != s.ctl.dir {
 		dirs = append(dirs, d)
 	}
 	for _, d := range dirs {
