@@ -145,7 +145,7 @@ func TestCorruptLayer(t *testing.T) {
 	p.set("XDG_CACHE_HOME", cache)
 	p.run("run", p.playbook(one("example.com/a:1", "[x]")), "--images", dir, "--name", "d", "--view", "none").exits(1).says(
 		"drive d: Failed: play a failed: image example.com/a:1: ", "build or push the image again")
-	err = filepath.WalkDir(cache, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(cache, func(path string, _ fs.DirEntry, err error) error {
 		if strings.Contains(path, "layers/") && strings.Contains(path, digest.Hex) {
 			t.Errorf("the corrupt layer has been stored: %s", path)
 		}

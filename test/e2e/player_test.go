@@ -200,12 +200,14 @@ func (p *player) start(args ...string) *process {
 	return p.startCommand(exec.Command(filepath.Join(bin, "nohuddle"), args...))
 }
 
-// startCommand starts a command that executes the program.
+// startCommand starts a command that executes the program. Its output is kept, unless it goes elsewhere already.
 func (p *player) startCommand(cmd *exec.Cmd) *process {
 	p.t.Helper()
 	c := &process{t: p.t, cmd: cmd, ended: make(chan struct{})}
 	c.cmd.Env, c.cmd.Dir = p.env, root
-	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
+	if c.cmd.Stdout == nil {
+		c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
+	}
 	if err := c.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	// Problems of params are the playbook's, whose file they name.
-	for _, args := range [][]string{{"run", hello, "-p", "nmae=x"}, {"run", param}, {"plan", param}} {
+	for _, args := range [][]string{{"run", hello, "-p", "unknown=x"}, {"run", param}, {"plan", param}} {
 		if r := p.run(args...).exits(2); strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, "playbook.yaml") {
 			t.Errorf("stderr is not one line about the playbook\n%s", r)
 		}
