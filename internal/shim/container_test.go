@@ -146,6 +146,12 @@ type process struct {
 	state       string
 }
 
+// small says whether the shim has executed itself again, to be parked.
+func (r *running) small() bool {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.pid()))
+	return strings.Contains(string(b), "\x00park\x00")
+}
+
 // children lists the shim's children, zombies too.
 func (r *running) children() []process {
 	r.t.Helper()

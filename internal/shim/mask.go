@@ -3,7 +3,7 @@ package shim
 import (
 	"bytes"
 	"slices"
-	"sort"
+	"strings"
 
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
@@ -14,14 +14,19 @@ const minSecret = 4
 // masker replaces secrets in a stream, also where writes split them. It holds back what may still become a secret.
 type masker struct {
 	secrets [][]byte // longest first
-	held    []byte
+	first   [256]bool
+	in, out []byte
 }
+
+// exact is what is looked for of a secret's value. The newline that files and here-documents end with is no part of it: a
+// shell drops it, too.
+func exact(value string) string { return strings.TrimRight(value, "\r\n") }
 
 // short are the variables of a play whose values are too short to be masked.
 func (s *Shim) short(a protocol.Assignment) []string {
 	var out []string
 	for _, v := range a.Env {
-		if v.Secret != "" && len(s.secrets[v.Secret]) < minSecret {
+		if v.Secret != "" && len(exact(s.secrets[v.Secret])) < minSecret {
 			out = append(out, v.Name)
 		}
 	}
@@ -31,11 +36,12 @@ func (s *Shim) short(a protocol.Assignment) []string {
 func newMasker(values map[string]string) *masker {
 	m := &masker{}
 	for _, v := range values {
-		if len(v) >= minSecret {
+		if v = exact(v); len(v) >= minSecret {
 			m.secrets = append(m.secrets, []byte(v))
+			m.first[v[0]] = true
 		}
 	}
-	sort.Slice(m.secrets, func(i, j int) bool { return len(m.secrets[i]) > len(m.secrets[j]) })
+	slices.SortFunc(m.secrets, func(a, b []byte) int { return len(b) - len(a) })
 	return m
 }
 
@@ -44,47 +50,53 @@ func (m *masker) write(p []byte) []byte {
 	if len(m.secrets) == 0 {
 		return p
 	}
-	all := slices.Concat(m.held, p)
-	var out []byte
-	i := 0
-	for i < len(all) {
-		n, partial := m.match(all[i:])
-		if partial {
-			break
-		}
-		if n > 0 {
-			out = append(out, "***"...)
-			i += n
-			continue
-		}
-		out = append(out, all[i])
-		i++
-	}
-	m.held = append([]byte(nil), all[i:]...)
-	return out
-}
-
-// match says how long the secret is that b begins with, or that b may be the beginning of one.
-func (m *masker) match(b []byte) (n int, partial bool) {
-	for _, s := range m.secrets {
-		if bytes.HasPrefix(b, s) {
-			return len(s), false
-		}
-		if len(b) < len(s) && bytes.HasPrefix(s, b) {
-			return 0, true
-		}
-	}
-	return 0, false
+	m.in = append(m.in, p...)
+	return m.mask(false)
 }
 
 // flush returns what is held back; the stream has ended.
-func (m *masker) flush() []byte {
-	out := m.held
-	m.held = nil
-	return out
+func (m *masker) flush() []byte { return m.mask(true) }
+
+// mask moves what is decided from in to out; at the end of the stream everything is.
+func (m *masker) mask(end bool) []byte {
+	m.out = m.out[:0]
+	i := 0
+	for i < len(m.in) {
+		if !m.first[m.in[i]] {
+			m.out = append(m.out, m.in[i])
+			i++
+			continue
+		}
+		n, partial := m.match(m.in[i:])
+		switch {
+		case partial && !end:
+			m.in = m.in[:copy(m.in, m.in[i:])]
+			return m.out
+		case n > 0:
+			m.out = append(m.out, "***"...)
+			i += n
+		default:
+			m.out = append(m.out, m.in[i])
+			i++
+		}
+	}
+	m.in = m.in[:0]
+	return m.out
+}
+
+// match says how long the longest secret is that b begins with; partial, that b may be the beginning of a longer one.
+func (m *masker) match(b []byte) (n int, partial bool) {
+	for _, s := range m.secrets {
+		if bytes.HasPrefix(b, s) {
+			return len(s), partial
+		}
+		partial = partial || len(b) < len(s) && bytes.HasPrefix(s, b)
+	}
+	return 0, partial
 }
 
 // text masks a whole text.
 func (m *masker) text(s string) string {
-	return string(m.write([]byte(s))) + string(m.flush())
+	out := bytes.Clone(m.write([]byte(s))) // flush uses its room again
+	return string(append(out, m.flush()...))
 }

@@ -1,19 +1,22 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
 // readOutputs reads what a play has written to $NOHUDDLE_OUTPUT. No file is no outputs.
 func readOutputs(path string) (map[string]string, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer would never open
 	if err != nil {
-		if os.IsNotExist(err) {
+		if errors.Is(err, os.ErrNotExist) {
 			return nil, nil
 		}
 		return nil, err
@@ -22,6 +25,9 @@ func readOutputs(path string) (map[string]string, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("$NOHUDDLE_OUTPUT is not a regular file any more: append to it")
 	}
 	// Syntax adds little to keys and values; far above the bound there is no use in reading.
 	if size := info.Size(); size > 4*protocol.MaxOutputs {

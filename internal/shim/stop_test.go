@@ -64,18 +64,21 @@ func TestGrace(t *testing.T) {
 func TestKillAfterGrace(t *testing.T) {
 	tests := map[string]string{
 		"ignores TERM": "trap '' TERM; touch running; while :; do sleep 0.01; done",
-		"is stopped":   "touch running; kill -STOP $$; sleep 1000",
+		"is stopped":   "touch running; kill -STOP $$",
 		// A process that has left its group is no more reached through it.
 		"has left its group": "exec perl -e 'use POSIX; $SIG{TERM}=\"IGNORE\"; $p=fork; if(!$p){setpgid(0,0); sleep 1000} sleep 1 until setpgid(0,$p); open(F,\">running\"); close F; sleep 1000 while 1'",
 	}
 	for name, text := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := newPod(t)
-			p.start("one", container{})
+			r := p.start("one", container{})
 			a := sh("play", text)
 			a.GraceMillis = 300
 			p.assign("one", a)
 			p.appears("running")
+			if name == "is stopped" {
+				await(t, "its being stopped", func() bool { return r.child().state == "T" })
+			}
 			begin := time.Now()
 			p.stop("one", a)
 			want(t, p.result(a.Token), 137, protocol.Stopped, "it did not end within its grace period of 0.3s and was killed")
@@ -170,19 +173,42 @@ func TestTermWhileNothingRuns(t *testing.T) {
 	}
 }
 
-// Between a play's end and its slot's being parked again the shim replaces itself; a SIGTERM must not fall into that gap.
-func TestTermAtTheEnd(t *testing.T) {
+// A shim that has nothing to do for a while executes itself again; a SIGTERM must not fall into the gap.
+func TestTermWhileParking(t *testing.T) {
 	for i := range 40 {
 		p := newPod(t)
 		r := p.start("one", container{})
 		p.assign("one", sh("play", "exit 4"))
 		p.result("play.1")
-		// Spread over the two milliseconds or so in which it happens.
+		p.state("one", p.seq, protocol.Parked)
+		for !r.small() { // no wait between two looks: the gap is short
+			select {
+			case <-r.ended:
+				t.Fatal("the shim has ended")
+			default:
+			}
+		}
+		// Spread over the time that the new image takes to set itself up.
 		for begin := time.Now(); time.Since(begin) < time.Duration(i)*50*time.Microsecond; {
 		}
 		r.signal(syscall.SIGTERM)
 		r.exits(143)
-		want(t, p.result("play.1"), 4, "", "")
+	}
+}
+
+// The same, but before the new image is there.
+func TestTermBeforeParking(t *testing.T) {
+	for i := range 20 {
+		p := newPod(t)
+		r := p.start("one", container{})
+		p.assign("one", sh("play", "exit 4"))
+		p.result("play.1")
+		p.state("one", p.seq, protocol.Parked)
+		begin := time.Now()
+		for time.Since(begin) < 298*time.Millisecond+time.Duration(i)*200*time.Microsecond && !r.small() {
+		}
+		r.signal(syscall.SIGTERM)
+		r.exits(143)
 	}
 }
 
@@ -237,8 +263,9 @@ func TestSignalsAreForwarded(t *testing.T) {
 	}
 	p.touch("go")
 	want(t, p.result("play.1"), 0, "", "")
-	// Parked, it minds none of them.
+	// Parked, it minds none of them, and they are not for the next play.
 	p.state("one", p.seq, protocol.Parked)
+	await(t, "the shim being small", r.small)
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGALRM, syscall.SIGPIPE} {
 		r.signal(s)
 	}
