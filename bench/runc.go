@@ -33,7 +33,7 @@ func (b *bench) swap(ctx context.Context) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer eng.Close(ctx) //nolint:errcheck // the figures are made
+	defer eng.Close(ctx)
 	if err := b.attempt(ctx, eng, 1); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (b *bench) noop(ctx context.Context) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer eng.Close(ctx) //nolint:errcheck // the figures are made
+	defer eng.Close(ctx)
 	if err := b.attempt(ctx, eng, 1); err != nil {
 		return nil, err
 	}
