@@ -160,6 +160,16 @@ func (l *Layout) Commit(keys Keys) error {
 	if _, err := layout.Write(l.tmp, keys.annotate(l.index)); err != nil {
 		return fmt.Errorf("writing the layout: %w", err)
 	}
+	// The library leaves layers readable to their owner only.
+	blobs, err := filepath.Glob(filepath.Join(l.tmp, "blobs", "*", "*"))
+	if err != nil {
+		return err
+	}
+	for _, blob := range blobs {
+		if err := os.Chmod(blob, 0o644); err != nil {
+			return err
+		}
+	}
 	old := l.tmp + ".old"
 	if err := os.Rename(l.dir, old); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("replacing the layout: %w", err)
