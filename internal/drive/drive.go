@@ -39,7 +39,7 @@ func Run(ctx context.Context, o Options, intents <-chan v1alpha1.Intent) (v1alph
 	for {
 		seen, err := o.Engine.Observe(ctx)
 		if err != nil {
-			return status, fmt.Errorf("drive %s: observing its pod: %w", o.Name, err)
+			return status, fmt.Errorf("observe the pod: %w", err)
 		}
 		out := plan.Step(plan.Input{
 			Now: time.Now(), Name: o.Name, Intent: intent, Program: o.Program, Status: status, Observed: seen,
@@ -60,13 +60,13 @@ func Run(ctx context.Context, o Options, intents <-chan v1alpha1.Intent) (v1alph
 func (o *Options) carry(ctx context.Context, status *v1alpha1.DriveStatus, out plan.Output, seen plan.Observed) error {
 	if !equality.Semantic.DeepEqual(*status, out.Status) {
 		if err := o.Save(out.Status); err != nil {
-			return fmt.Errorf("drive %s: saving its status: %w", o.Name, err)
+			return err // it says what could not be saved, and where
 		}
 	}
 	*status = out.Status
 	if !status.Phase.Terminal() {
 		if err := o.Engine.Apply(ctx, out.Pod); err != nil {
-			return fmt.Errorf("drive %s: %w", o.Name, err)
+			return fmt.Errorf("change the pod: %w", err)
 		}
 	}
 	if o.Tell != nil {

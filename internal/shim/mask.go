@@ -22,11 +22,11 @@ type masker struct {
 // shell drops it, too.
 func exact(value string) string { return strings.TrimRight(value, "\r\n") }
 
-// short are the variables of a play whose values are too short to be masked.
+// short are the variables of a play whose values are too short to be masked. One that is absent or empty is no secret.
 func (s *Shim) short(a protocol.Assignment) []string {
 	var out []string
 	for _, v := range a.Env {
-		if v.Secret != "" && len(exact(s.secrets[v.Secret])) < minSecret {
+		if n := len(exact(s.secrets[v.Secret])); v.Secret != "" && n > 0 && n < minSecret {
 			out = append(out, v.Name)
 		}
 	}

@@ -90,7 +90,7 @@ func (s *Store) Create(drive *v1alpha1.Drive) (*Entry, error) {
 
 func (e *Entry) create(drive *v1alpha1.Drive) error {
 	fail := func(err error) error {
-		return fmt.Errorf("make the folder of drive %s: %w%s", drive.Name, err, nextStep(err, filepath.Dir(e.Dir)))
+		return fmt.Errorf("make the folder of drive %s, %s: %w%s", drive.Name, e.Dir, bare(err), nextStep(err))
 	}
 	if err := os.MkdirAll(filepath.Dir(e.Dir), 0o755); err != nil {
 		return fail(err)
@@ -133,17 +133,25 @@ func save(dir string, drive *v1alpha1.Drive) error {
 	}
 	if err != nil {
 		_ = os.Remove(path + ".tmp")
-		return fmt.Errorf("save drive %s: %w%s", drive.Name, err, nextStep(err, dir))
+		return fmt.Errorf("save drive %s in %s: %w%s", drive.Name, dir, bare(err), nextStep(err))
 	}
 	return nil
 }
 
 // nextStep is what the user can do about an error of the file system, to be put behind it.
-func nextStep(err error, dir string) string {
+func nextStep(err error) string {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return ": free some space in " + dir + " or run `nohuddle prune`"
+		return ": free some space there, or run `nohuddle prune`"
 	}
 	return ""
+}
+
+// bare is the system's error without the path of a temporary file, which helps nobody.
+func bare(err error) error {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		return errno
+	}
+	return err
 }
 
 // Close gives the drive free.

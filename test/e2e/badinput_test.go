@@ -250,7 +250,7 @@ func TestFullDisk(t *testing.T) {
 		p := newPlayer(t)
 		p.full(t, "8m", "10k")
 		r := p.run("run", p.playbook(one(busybox, "[dd, if=/dev/zero, of=/scratch/f, bs=1M, count=20]")), "--name", "d", "--view", "none").exits(1)
-		r.says("drive d: Failed: ", "pace")
+		r.says("drive d: Failed: ", "no space left on device", "free some space there")
 	})
 }
 

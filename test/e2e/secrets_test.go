@@ -41,14 +41,20 @@ func TestSecrets(t *testing.T) {
       echo "token $TOKEN, absent ${ABSENT-unset}, pin $PIN"
       printf 'split %s' "$(echo "$TOKEN" | cut -c1-9)"; echo "$(echo "$TOKEN" | cut -c10-) done"
       echo "<$KEY>"
-      echo "to stderr: $TOKEN" >&2
+  - name: stderr
+    image: examples.nohuddle.dev/busybox:1.35
+    env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: api, key: token}}}]
+    command: [sh, -c, 'echo "to stderr: $TOKEN" >&2']
   - name: must-not
     image: examples.nohuddle.dev/busybox:1.35
     command: [sh, -c]
     args: ['env; cat /proc/1/environ /proc/self/environ | tr "\\0" "\\n"; cat /nohuddle/ctl/* 2>/dev/null; true']
 `)
 	r := p.run("run", path, "--name", "d", "--secrets", p.file("secrets.yaml", secrets), "--scratch", dir).exits(0)
-	r.prints("uses | token ***, absent unset, pin 42\n", "uses | split *** done\n", "uses | to stderr: ***\n")
+	r.prints("uses | token ***, absent unset, pin 42\n", "uses | split *** done\n", "stderr | to stderr: ***\n")
+	if n := strings.Count(r.stdout, "uses | nohuddle: "); n != 1 {
+		t.Errorf("%d values are said not to be masked, want that of PIN alone\n%s", n, r)
+	}
 	for file, want := range map[string]string{"token": "hunter2-hunter2", "key": "line one\nline two\n"} {
 		if b, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(b) != want {
 			t.Errorf("the play has read %q as its %s, %v", b, file, err)
