@@ -7,9 +7,9 @@ import (
 )
 
 func TestGate(t *testing.T) {
-	needs := func(any bool, tokens ...string) (out []protocol.Need) {
+	needs := func(whatever bool, tokens ...string) (out []protocol.Need) {
 		for _, token := range tokens {
-			out = append(out, protocol.Need{Token: token, Any: any})
+			out = append(out, protocol.Need{Token: token, Any: whatever})
 		}
 		return out
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -20,20 +19,13 @@ const parkArg = "park"
 // park replaces the process, whose attempt's result is in place, by a fresh image of itself: what the attempt took of
 // memory is given back to the last page that way. It returns only when it fails.
 //
-// A SIGTERM can come at any moment from now on, and a first process of a pid namespace that has no handler yet would
-// never see it. So it is blocked, on all threads, until the new image has one: a blocked signal waits.
+// A SIGTERM that comes within the millisecond between the two images is lost where the shim is the first process of a PID
+// namespace: it has no handler then, and the Go runtime unblocks SIGTERM before it has one, so that blocking it doesn't
+// help. The container then ends when its grace period does.
 func (s *Shim) park() error {
-	if err := maskTerm(unix.SIG_BLOCK); err != nil {
-		return err
-	}
-	defer maskTerm(unix.SIG_UNBLOCK) //nolint:errcheck // what could be blocked can be unblocked
 	// Closing an inotify instance takes the kernel some milliseconds, and a name that appears meanwhile would be missed.
 	if _, err := unix.FcntlInt(uintptr(s.inotify), unix.F_SETFD, 0); err != nil {
 		return fmt.Errorf("keeping the inotify instance: %w", err)
-	}
-	runtime.Gosched() // a signal that was caught just before is on its way to the channel
-	if len(s.signals.end) > 0 {
-		return nil // loop sees it
 	}
 	var env []string
 	for _, kv := range os.Environ() {
@@ -46,6 +38,10 @@ func (s *Shim) park() error {
 		token = "" // taken back before it ran: the new image must not take it for one to run
 	}
 	args := []string{os.Args[0], parkArg, strconv.Itoa(s.inotify), strconv.FormatInt(s.have.Seq, 10), token}
+	s.signals.settle()
+	if len(s.signals.end) > 0 {
+		return nil // loop sees it
+	}
 	if err := unix.Exec("/proc/self/exe", args, env); err != nil {
 		return fmt.Errorf("executing the shim again: %w", err)
 	}

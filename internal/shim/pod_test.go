@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = 10 * time.Second
 
 // pod is a control directory with shims on it. The test plays the engine.
 type pod struct {

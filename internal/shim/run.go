@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -127,7 +126,7 @@ func (s *Shim) start(c *command, log *logFile) (*process, *refusal) {
 		files = append(files, ends[i].Fd())
 	}
 	attr := &syscall.ProcAttr{Dir: c.dir, Env: c.env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
-	p.pid, err = c.execute(attr)
+	p.pid, err = syscall.ForkExec(c.path, c.argv, attr)
 	for i, to := range []*os.File{os.Stdout, os.Stderr} {
 		_ = ends[i].Close()
 		if err != nil {
@@ -141,17 +140,6 @@ func (s *Shim) start(c *command, log *logFile) (*process, *refusal) {
 		return nil, c.explain(err)
 	}
 	return p, nil
-}
-
-// execute starts the command with no signal blocked. A parked shim was itself started with SIGTERM blocked; the thread
-// that forks hands its mask on.
-func (c *command) execute(attr *syscall.ProcAttr) (int, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{}, nil); err != nil {
-		return 0, err
-	}
-	return syscall.ForkExec(c.path, c.argv, attr)
 }
 
 // supervise returns when the attempt's first process has ended; until then it forwards signals and stops the process

@@ -1,11 +1,9 @@
 package shim
 
 import (
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,16 +46,17 @@ func (s signals) forget() {
 	}
 }
 
-// maskTerm blocks or unblocks the signals that end a shim, in every thread.
-func maskTerm(how int) error {
-	var set unix.Sigset_t
-	set.Val[0] = 1<<(unix.SIGTERM-1) | 1<<(unix.SIGINT-1)
-	const sigsetSize = 8 // of the kernel's sigset_t, in bytes
-	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_RT_SIGPROCMASK, uintptr(how),
-		uintptr(unsafe.Pointer(&set)), 0, sigsetSize, 0, 0); errno != 0 {
-		return fmt.Errorf("blocking SIGTERM: %w", errno)
+// settle returns when what was caught before has come to its channel. Package signal passes signals on in the order of
+// their numbers, and SIGCHLD's is higher than SIGTERM's.
+func (s signals) settle() {
+	select {
+	case <-s.child:
+	default:
 	}
-	return nil
+	if syscall.Kill(os.Getpid(), syscall.SIGCHLD) == nil {
+		<-s.child
+		reapAll()
+	}
 }
 
 // reapAll collects whatever has ended. The shim is the one owner of wait(2) in its process.

@@ -173,39 +173,33 @@ func TestTermWhileNothingRuns(t *testing.T) {
 	}
 }
 
-// A shim that has nothing to do for a while executes itself again; a SIGTERM must not fall into the gap.
-func TestTermWhileParking(t *testing.T) {
-	for i := range 40 {
+// Whenever it comes, a play that was begun has a result.
+func TestTermWhileStarting(t *testing.T) {
+	for i := range 60 {
 		p := newPod(t)
 		r := p.start("one", container{})
-		p.assign("one", sh("play", "exit 4"))
-		p.result("play.1")
-		p.state("one", p.seq, protocol.Parked)
-		for !r.small() { // no wait between two looks: the gap is short
-			select {
-			case <-r.ended:
-				t.Fatal("the shim has ended")
-			default:
-			}
-		}
-		// Spread over the time that the new image takes to set itself up.
-		for begin := time.Now(); time.Since(begin) < time.Duration(i)*50*time.Microsecond; {
+		p.state("one", 0, protocol.Parked)
+		p.assign("one", sh("play", "sleep 1000"))
+		for begin := time.Now(); time.Since(begin) < time.Duration(i)*40*time.Microsecond; {
 		}
 		r.signal(syscall.SIGTERM)
 		r.exits(143)
+		if p.claimed("play.1") {
+			want(t, p.result("play.1"), 143, protocol.Interrupted, "told to end")
+		}
 	}
 }
 
-// The same, but before the new image is there.
-func TestTermBeforeParking(t *testing.T) {
-	for i := range 20 {
+// A shim that has nothing to do for a while executes itself again, and is told to end before and afterwards.
+func TestTermAroundParking(t *testing.T) {
+	for i := range 10 {
 		p := newPod(t)
 		r := p.start("one", container{})
-		p.assign("one", sh("play", "exit 4"))
-		p.result("play.1")
+		want(t, p.run("one", sh("play", "exit 4")), 4, "", "")
 		p.state("one", p.seq, protocol.Parked)
-		begin := time.Now()
-		for time.Since(begin) < 298*time.Millisecond+time.Duration(i)*200*time.Microsecond && !r.small() {
+		if i%2 == 1 {
+			await(t, "the shim being small", r.small)
+			want(t, p.run("one", sh("next", "exit 5")), 5, "", "") // it has its handlers
 		}
 		r.signal(syscall.SIGTERM)
 		r.exits(143)
