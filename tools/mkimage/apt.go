@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -95,11 +96,23 @@ func (a *Apt) Closure(ctx context.Context, packages []string) ([]Deb, error) {
 	if len(packages) == 0 {
 		return nil, nil
 	}
-	out, err := a.get(ctx, append([]string{"install", "--print-uris", "-qq", "-y"}, packages...)...)
+	// apt prints only what it would have to download: nothing is there, in this folder.
+	none := filepath.Join(a.cache, "none")
+	if err := os.MkdirAll(filepath.Join(none, "partial"), 0o755); err != nil {
+		return nil, fmt.Errorf("making the package cache: %w", err)
+	}
+	args := []string{"-o", "Dir::Cache::archives=" + none, "install", "--print-uris", "-qq", "-y"}
+	out, err := a.get(ctx, append(args, packages...)...)
 	if err != nil {
 		return nil, err
 	}
-	return parseURIs(out)
+	debs, err := parseURIs(out)
+	for _, p := range packages {
+		if err == nil && !slices.ContainsFunc(debs, func(d Deb) bool { return d.Name == p }) {
+			err = fmt.Errorf("apt-get --print-uris did not name the package %s among %d", p, len(debs))
+		}
+	}
+	return debs, err
 }
 
 // parseURIs reads the lines 'uri' file size hash.
