@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -113,9 +111,8 @@ func (a *app) run(ctx context.Context, o *runOptions, arg string) error {
 		fmt.Fprintln(a.err, "nohuddle: "+err.Error()) // it doesn't stand in this drive's way
 	}
 	// From here on there is something to remove: no signal ends this process before that is done.
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	signals, release := catchSignals()
+	defer release()
 	entry, err := s.Create(d)
 	if _, taken := errors.AsType[*store.TakenError](err); taken {
 		return invalid(err)
@@ -219,41 +216,6 @@ func (r *running) save(status v1alpha1.DriveStatus) error {
 		r.drive.Spec.Intent = v1alpha1.IntentCancel
 	}
 	return r.entry.Save(r.drive)
-}
-
-// errKilled says that the user did not want to wait for the end.
-var errKilled = errors.New("killed by the user")
-
-// obey makes the first signal cancel the drive and the second kill it, until stop is called.
-func (r *running) obey(intents chan v1alpha1.Intent, kill func(), screen view.Screen) (stop func()) {
-	done := make(chan struct{})
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		for n := 0; ; n++ {
-			select {
-			case <-done:
-				return
-			case <-r.signals:
-			}
-			if n > 0 {
-				r.killed.Store(true)
-				kill()
-				return
-			}
-			screen.Note("cancelling: what runs is stopped, finally runs; press Ctrl-C again to kill everything")
-			r.cancelled.Store(true)
-			select {
-			case <-intents: // a wish of the manifest's that was not taken up yet
-			default:
-			}
-			intents <- v1alpha1.IntentCancel
-		}
-	}()
-	return func() {
-		close(done)
-		<-finished
-	}
 }
 
 // finish removes the pod, stores and shows how the drive ended, and says so by the exit code.

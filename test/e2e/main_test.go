@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -27,6 +29,11 @@ func TestMain(m *testing.M) {
 	if err := isolate(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if signal.Ignored(sig) { // what starts the tests may ignore them; the program must not, in the tests
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	code, err := run(m)
 	if err != nil {

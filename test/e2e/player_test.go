@@ -39,7 +39,12 @@ func newPlayer(t *testing.T) *player {
 		"XDG_CACHE_HOME=" + filepath.Join(scratch, "cache"), // images are unpacked once for all tests
 		"NOHUDDLE_IMAGES=" + layout,
 	}}
-	t.Cleanup(func() { nothingLeft(t, state) })
+	t.Cleanup(func() {
+		nothingLeft(t, state)
+		if t.Failed() {
+			p.run("prune") // the machine has other users
+		}
+	})
 	return p
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -118,6 +119,45 @@ func TestSignalAtTheStart(t *testing.T) {
 	})
 	c.signal(syscall.SIGINT)
 	c.wait().exits(130).prints("clean | cleaned up")
+}
+
+// `nohuddle run … | head` goes on to the end of the drive, and the plays keep their SIGPIPE.
+func TestNobodyReadsTheOutput(t *testing.T) {
+	p := newPlayer(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(bin, "nohuddle"), "run", p.playbook(`
+  plays:
+  - {name: a, image: 'examples.nohuddle.dev/busybox:1.35', command: [sh, -c, 'yes | head -n 1']}
+  - {name: b, image: 'examples.nohuddle.dev/busybox:1.35', command: [grep, SigIgn, /proc/self/status]}
+`), "--name", "d")
+	cmd.Stdout, cmd.Stderr = w, w
+	c := p.startCommand(cmd)
+	w.Close()
+	r.Close()
+	c.wait().exits(1)
+	if d := p.run("get", "d", "-o", "json").exits(0).drive(); d.Status.Phase != v1alpha1.DriveSucceeded {
+		t.Errorf("the drive is %s", d.Status.Phase)
+	}
+	p.run("logs", "d", "b").exits(0).matches(`^SigIgn:\s+0+$`)
+}
+
+// nohup makes a run go on when its terminal is gone; the plays have their SIGHUP.
+func TestNohup(t *testing.T) {
+	p := newPlayer(t)
+	c := p.startCommand(exec.Command("nohup", filepath.Join(bin, "nohuddle"), "run", p.playbook(`
+  plays:
+  - {name: a, image: 'examples.nohuddle.dev/busybox:1.35', command: [sh, -c, 'grep SigIgn /proc/self/status; while [ ! -e /scratch/go ]; do sleep 0.1; done']}
+`), "--name", "d"))
+	c.sees("a | SigIgn: 0000000000000000")
+	c.signal(syscall.SIGHUP)
+	c.signal(syscall.SIGHUP)
+	if err := os.WriteFile(filepath.Join(p.dir("d"), "scratch", "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.wait().exits(0)
 }
 
 func TestKilledRunIsPruned(t *testing.T) {
