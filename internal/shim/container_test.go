@@ -146,10 +146,13 @@ type process struct {
 	state       string
 }
 
-// small says whether the shim has executed itself again, to be parked.
-func (r *running) small() bool {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.pid()))
-	return strings.Contains(string(b), "\x00park\x00")
+// parked waits until the shim has executed itself again, because it has had nothing to do after an attempt for a while.
+func (r *running) parked(token string) {
+	r.t.Helper()
+	await(r.t, "the shim being parked after "+token, func() bool {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.pid()))
+		return strings.Contains(string(b), "\x00park\x00") && strings.HasSuffix(string(b), "\x00"+token+"\x00")
+	})
 }
 
 // children lists the shim's children, zombies too.

@@ -30,7 +30,10 @@ func (c control) exists(name string) bool {
 }
 
 // readAssignment reads the assignment in a file if its number is higher than after; fs.ErrNotExist if there is none such.
-func (c control) readAssignment(file string, after int64) (protocol.Assignment, error) {
+func readAssignment(file string, after int64) (protocol.Assignment, error) {
+	if !newer(file, after) {
+		return protocol.Assignment{}, fs.ErrNotExist
+	}
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return protocol.Assignment{}, err
@@ -38,14 +41,28 @@ func (c control) readAssignment(file string, after int64) (protocol.Assignment, 
 	if len(b) == 0 { // a downward-API file of an annotation that isn't there yet
 		return protocol.Assignment{}, fs.ErrNotExist
 	}
-	if seq, ok := protocol.PeekSeq(b); ok && seq <= after { // a parked shim stays smaller if it decodes nothing
-		return protocol.Assignment{}, fs.ErrNotExist
-	}
 	a, err := protocol.DecodeAssignment(b)
 	if err == nil && a.Seq <= after {
 		return protocol.Assignment{}, fs.ErrNotExist
 	}
 	return a, err
+}
+
+// newer says whether a file may hold an assignment of a higher number than after. It looks at its beginning only: a
+// parked shim stays smaller that way.
+func newer(file string, after int64) bool {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return !errors.Is(err, unix.ENOENT)
+	}
+	defer unix.Close(fd)
+	var head [32]byte
+	n, err := unix.Read(fd, head[:])
+	if err != nil {
+		return true
+	}
+	seq, ok := protocol.PeekSeq(head[:n])
+	return !ok || seq > after
 }
 
 // gate says whether all needs are met, or one of them never will be.

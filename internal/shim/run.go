@@ -42,7 +42,6 @@ func (s *Shim) attempt() (code int, exit bool) {
 	if err := s.ctl.writeResult(result); err != nil {
 		return complain(protocol.ExitControl, "the result of "+a.Token+" can't be written: "+err.Error()), true
 	}
-	s.large = true
 	return 0, false
 }
 
@@ -164,7 +163,7 @@ func (s *Shim) supervise(a protocol.Assignment, p *process) syscall.WaitStatus {
 		case sig := <-s.signals.other:
 			p.signal(sig.(syscall.Signal))
 		case <-s.changes:
-			if next, err := s.ctl.readAssignment(s.file, a.Seq); err == nil && next.Token == a.Token && next.Stop {
+			if next, err := readAssignment(s.file, a.Seq); err == nil && next.Token == a.Token && next.Stop {
 				p.stop(protocol.Stopped, "stopped, because the drive was cancelled")
 			}
 		case <-timeout:

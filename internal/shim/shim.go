@@ -29,9 +29,10 @@ type Shim struct {
 	have    protocol.Assignment
 	secrets map[string]string
 	signals signals
-	changes chan struct{}
+	changes chan struct{} // an assignment may have appeared
+	results chan struct{} // a result has appeared
 	inotify int
-	large   bool           // an attempt has run in this image
+	large   bool           // this image has decoded or run something
 	last    protocol.State // that has been told
 }
 
@@ -74,7 +75,7 @@ func Main(args, environ []string) int {
 			return complain(protocol.ExitConfig, protocol.EnvAssignment+": "+err.Error())
 		}
 		if a.Seq > s.have.Seq {
-			s.have = a
+			s.have, s.large = a, true
 		}
 	}
 	return s.loop()
@@ -82,38 +83,55 @@ func Main(args, environ []string) int {
 
 // loop takes up one assignment after the other until it is told to end.
 func (s *Shim) loop() int {
+	var phase protocol.Phase
 	for {
 		if s.signals.told() {
 			return protocol.ExitTerm
 		}
-		s.reload()
-		phase, err := s.phase()
-		if err != nil {
-			return complain(protocol.ExitControl, err.Error())
-		}
-		if phase == protocol.Waiting {
-			open, shut := s.ctl.gate(s.have.Gate)
-			switch {
-			case open:
-				if code, exit := s.attempt(); exit {
-					return code
-				}
-				continue
-			case shut:
-				phase = protocol.Closed
+		// A parked shim has nothing to look at but new assignments: it stays small in a pod of a thousand plays.
+		if s.reload() || phase != protocol.Parked {
+			var code int
+			var exit bool
+			if phase, code, exit = s.advance(); exit {
+				return code
 			}
 		}
-		err = s.tell(phase)
-		if s.have.End != nil { // the pod's phase tells more than the state of a slot that is no more
-			return *s.have.End
-		}
-		if err != nil {
-			return complain(protocol.ExitControl, "the state of the slot can't be written: "+err.Error())
+		if phase == running {
+			continue
 		}
 		if code, exit := s.rest(phase); exit {
 			return code
 		}
 	}
+}
+
+// running is the phase of a shim that has just run an attempt, or was about to.
+const running protocol.Phase = ""
+
+// advance does what there is to do, and returns what the shim is about then. exit says that it is to end with code.
+func (s *Shim) advance() (phase protocol.Phase, code int, exit bool) {
+	phase, err := s.phase()
+	if err != nil {
+		return phase, complain(protocol.ExitControl, err.Error()), true
+	}
+	if phase == protocol.Waiting {
+		open, shut := s.ctl.gate(s.have.Gate)
+		switch {
+		case open:
+			code, exit = s.attempt()
+			return running, code, exit
+		case shut:
+			phase = protocol.Closed
+		}
+	}
+	err = s.tell(phase)
+	if s.have.End != nil { // the pod's phase tells more than the state of a slot that is no more
+		return phase, *s.have.End, true
+	}
+	if err != nil {
+		return phase, complain(protocol.ExitControl, "the state of the slot can't be written: "+err.Error()), true
+	}
+	return phase, 0, false
 }
 
 // phase says what the present assignment asks for: to wait at its gate, or nothing (any more).
@@ -153,8 +171,12 @@ const restless = 300 * time.Millisecond
 // rest waits until there may be something new to do. exit says that the shim is to end with code.
 func (s *Shim) rest(phase protocol.Phase) (code int, exit bool) {
 	var long <-chan time.Time
-	if s.large && phase == protocol.Parked {
-		long = time.After(restless)
+	results := s.results
+	if phase == protocol.Parked {
+		results = nil
+		if s.large {
+			long = time.After(restless)
+		}
 	}
 	select {
 	case <-long:
@@ -168,19 +190,22 @@ func (s *Shim) rest(phase protocol.Phase) (code int, exit bool) {
 		reapAll()
 	case <-s.signals.other:
 	case <-s.changes:
+	case <-results:
 	}
 	return 0, false
 }
 
-// reload takes the newest assignment from the file; one that is not newer, or can't be read, is left.
-func (s *Shim) reload() {
-	a, err := s.ctl.readAssignment(s.file, s.have.Seq)
+// reload takes the newest assignment from the file, and says whether there was one; one that is not newer, or can't be
+// read, is left.
+func (s *Shim) reload() bool {
+	a, err := readAssignment(s.file, s.have.Seq)
 	switch {
 	case err == nil:
-		s.have = a
+		s.have, s.large = a, true
 	case !errors.Is(err, fs.ErrNotExist):
 		warn("ignoring " + s.file + ": " + err.Error())
 	}
+	return err == nil
 }
 
 // tell puts the shim's state into place, unless it is there.

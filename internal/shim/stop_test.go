@@ -198,7 +198,7 @@ func TestTermAroundParking(t *testing.T) {
 		want(t, p.run("one", sh("play", "exit 4")), 4, "", "")
 		p.state("one", p.seq, protocol.Parked)
 		if i%2 == 1 {
-			await(t, "the shim being small", r.small)
+			r.parked("play.1")
 			want(t, p.run("one", sh("next", "exit 5")), 5, "", "") // it has its handlers
 		}
 		r.signal(syscall.SIGTERM)
@@ -259,7 +259,7 @@ func TestSignalsAreForwarded(t *testing.T) {
 	want(t, p.result("play.1"), 0, "", "")
 	// Parked, it minds none of them, and they are not for the next play.
 	p.state("one", p.seq, protocol.Parked)
-	await(t, "the shim being small", r.small)
+	r.parked("play.1")
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGALRM, syscall.SIGPIPE} {
 		r.signal(s)
 	}

@@ -1,6 +1,8 @@
 package shim
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch has changes receive a value whenever a result or an assignment may have appeared. It is in force when it
-// returns, so whoever looks afterwards misses nothing. fd is the inotify instance of the image before this one, or
+// watch has changes and results receive a value whenever an assignment or a result may have appeared. It is in force when
+// it returns, so whoever looks afterwards misses nothing. fd is the inotify instance of the image before this one, or
 // negative.
 func (s *Shim) watch(fd int) error {
 	var err error
@@ -22,7 +24,7 @@ func (s *Shim) watch(fd int) error {
 		return err
 	}
 	s.inotify = fd
-	s.changes = make(chan struct{}, 1)
+	s.changes, s.results = make(chan struct{}, 1), make(chan struct{}, 1)
 	// Waiting in the runtime's poller, not in read(2): whoever is told goes on at once, without waiting for the runtime
 	// to find out that this goroutine is in a system call.
 	events := os.NewFile(uintptr(fd), "inotify")
@@ -34,11 +36,12 @@ func (s *Shim) watch(fd int) error {
 				warn("reading inotify: " + err.Error())
 				return
 			}
-			if relevant(buf[:n]) {
-				select {
-				case s.changes <- struct{}{}:
-				default:
-				}
+			assigned, ended := s.news(buf[:n])
+			if assigned {
+				wake(s.changes)
+			}
+			if ended {
+				wake(s.results)
 			}
 		}
 	}()
@@ -64,25 +67,33 @@ func (s *Shim) newInotify() (int, error) {
 	return fd, nil
 }
 
-// relevant says whether among the events is a name that is renamed into place, here or by a kubelet.
-func relevant(events []byte) bool {
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// news says what the names mean that were renamed into place, here or by a kubelet.
+func (s *Shim) news(events []byte) (assigned, ended bool) {
 	const header = unix.SizeofInotifyEvent
+	own := filepath.Base(s.file)
 	for len(events) >= header {
-		size := int(uint32(events[12]) | uint32(events[13])<<8 | uint32(events[14])<<16 | uint32(events[15])<<24)
-		if header+size > len(events) {
-			return true
+		mask := binary.NativeEndian.Uint32(events[4:])
+		size := int(binary.NativeEndian.Uint32(events[12:]))
+		if mask&unix.IN_Q_OVERFLOW != 0 || header+size > len(events) {
+			return true, true
 		}
-		name := string(trimZero(events[header : header+size]))
-		mask := uint32(events[4]) | uint32(events[5])<<8 | uint32(events[6])<<16 | uint32(events[7])<<24
-		if mask&unix.IN_Q_OVERFLOW != 0 || mask&unix.IN_MOVED_TO != 0 && name != "" && !isState(name) {
-			return true
+		name := trimZero(events[header : header+size])
+		switch {
+		case mask&unix.IN_MOVED_TO == 0, bytes.HasPrefix(name, []byte("state-")):
+		case bytes.HasPrefix(name, []byte("result-")):
+			ended = true
+		case bytes.HasPrefix(name, []byte("assign-")) && string(name) != own:
+		default:
+			assigned = true
 		}
 		events = events[header+size:]
 	}
-	return false
-}
-
-func isState(name string) bool {
-	const prefix = "state-"
-	return len(name) > len(prefix) && name[:len(prefix)] == prefix
+	return assigned, ended
 }
