@@ -19,8 +19,8 @@ import (
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
-// parkedGrace is how long a parked shim has to obey SIGTERM before it is killed.
-const parkedGrace = 10 * time.Second
+// parkedGrace is how long a parked shim has to obey SIGTERM before it is killed: nothing of a play's is left to lose.
+const parkedGrace = 500 * time.Millisecond
 
 // container is one container of a slot.
 type container struct {
