@@ -111,8 +111,7 @@ func (a *app) run(ctx context.Context, o *runOptions, arg string) error {
 		fmt.Fprintln(a.err, "nohuddle: "+err.Error()) // it doesn't stand in this drive's way
 	}
 	// From here on there is something to remove: no signal ends this process before that is done.
-	signals, release := catchSignals()
-	defer release()
+	signals := catchSignals()
 	entry, err := s.Create(d)
 	if _, taken := errors.AsType[*store.TakenError](err); taken {
 		return invalid(err)

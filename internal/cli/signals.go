@@ -10,10 +10,11 @@ import (
 	"github.com/nohuddle/nohuddle/internal/view"
 )
 
-// catchSignals makes those signals that ask for the end of this process come over a channel, until release is called.
-// Those that are ignored already stay so (that is what nohup is for). SIGPIPE, with which the end of a reader of our
-// output would end us, is passed over from now on. None is ignored as the kernel knows it: plays would inherit that.
-func catchSignals() (signals <-chan os.Signal, release func()) {
+// catchSignals makes those signals that ask for the end of this process come over a channel from now on, up to its end:
+// one that comes last of all must not change the exit code. Those that are ignored already stay so (that is what nohup
+// is for). SIGPIPE, with which the end of a reader of our output would end us, is passed over. None is ignored as the
+// kernel knows it: plays would inherit that.
+func catchSignals() <-chan os.Signal {
 	caught, passed := make(chan os.Signal, 8), make(chan os.Signal, 1)
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		if signal.Ignored(sig) {
@@ -23,7 +24,7 @@ func catchSignals() (signals <-chan os.Signal, release func()) {
 		}
 	}
 	signal.Notify(passed, syscall.SIGPIPE)
-	return caught, func() { signal.Stop(caught) }
+	return caught
 }
 
 // errKilled says that the user did not want to wait for the end.
