@@ -151,7 +151,16 @@ func (r *running) parked(token string) {
 	r.t.Helper()
 	await(r.t, "the shim being parked after "+token, func() bool {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.pid()))
-		return strings.Contains(string(b), "\x00park\x00") && strings.HasSuffix(string(b), "\x00"+token+"\x00")
+		return strings.Contains(string(b), "\x00park\x00") && strings.HasSuffix(string(b), "\x00"+token+"\x00") && r.polls()
+	})
+}
+
+// polls says whether the shim has got as far as to wait for something; it has its signal handlers before.
+func (r *running) polls() bool {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", r.pid()))
+	return slices.ContainsFunc(fds, func(fd string) bool {
+		to, _ := os.Readlink(fd)
+		return to == "anon_inode:[eventpoll]"
 	})
 }
 

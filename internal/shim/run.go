@@ -58,7 +58,9 @@ func (s *Shim) run(a protocol.Assignment, claim protocol.Claim) (result protocol
 	if refused == nil {
 		p, refused = s.start(cmd, log)
 	}
+	mask := newMasker(s.secrets)
 	if refused != nil {
+		refused.message = mask.text(refused.message)
 		warn(refused.message)
 		log.write([]byte("nohuddle: " + refused.message + "\n"))
 		log.close()
@@ -85,11 +87,11 @@ func (s *Shim) run(a protocol.Assignment, claim protocol.Claim) (result protocol
 	switch {
 	case err == nil:
 		for k, v := range outputs { // they become part of the drive's status
-			outputs[k] = newMasker(s.secrets).text(v)
+			outputs[k] = mask.text(v)
 		}
 		result.Outputs = outputs
 	case result.Succeeded():
-		result.Reason, result.Message = protocol.BadOutput, err.Error()
+		result.Reason, result.Message = protocol.BadOutput, mask.text(err.Error())
 	}
 	return result, p.told
 }
