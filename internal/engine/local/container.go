@@ -19,9 +19,6 @@ import (
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
-// parkedGrace is how long a parked shim has to obey SIGTERM before it is killed: nothing of a play's is left to lose.
-const parkedGrace = 500 * time.Millisecond
-
 // container is one container of a slot.
 type container struct {
 	engine *Engine
@@ -33,6 +30,9 @@ type container struct {
 	swap   int64
 	seq    int64 // of the assignment that it was given last
 	born   time.Time
+	heard  bool   // whether its shim has said something has been looked at
+	mute   bool   // it was killed because its shim hadn't
+	token  string // of its first assignment
 	spec   *specs.Spec
 
 	pidfd  int
@@ -47,7 +47,7 @@ func (e *Engine) start(ctx context.Context, want plan.Slot, n int, img *image.Im
 	name := want.Name + "." + strconv.FormatInt(want.Swap, 10) + "." + strconv.Itoa(n)
 	c := &container{
 		engine: e, id: e.cfg.Drive + "." + name, bundle: e.path("run", "bundles", name), disk: e.path("slots", name), cgroup: e.cgroup.child(name),
-		image: img, swap: want.Swap, seq: want.Assignment.Seq, born: time.Now(),
+		image: img, swap: want.Swap, seq: want.Assignment.Seq, token: want.Assignment.Token, born: time.Now(),
 		exited: make(chan struct{}), stderr: &tail{},
 	}
 	err := e.pod.inside(func() error {
@@ -136,18 +136,7 @@ func (c *container) signal(sig unix.Signal) {
 	}
 }
 
-// retire ends a container whose shim is parked, and removes it.
-func (c *container) retire() {
-	c.signal(unix.SIGTERM)
-	select {
-	case <-c.exited:
-	case <-c.engine.ctx.Done():
-	case <-time.After(parkedGrace):
-	}
-	c.destroy()
-}
-
-// destroy kills and removes the container.
+// destroy kills and removes the container. A shim that is parked has nothing to lose by it.
 func (c *container) destroy() {
 	c.signal(unix.SIGKILL)
 	<-c.exited
@@ -181,6 +170,9 @@ func (c *container) assign(slot string, a protocol.Assignment) error {
 
 // obituary says how the container ended.
 func (c *container) obituary() string {
+	if c.mute {
+		return "the container was killed, because its shim had said nothing for " + silence.String()
+	}
 	how := "ended with code " + strconv.Itoa(c.status.ExitStatus())
 	if c.status.Signaled() {
 		how = "was killed by " + unix.SignalName(c.status.Signal())

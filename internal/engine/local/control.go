@@ -128,6 +128,15 @@ func (c *control) state(slot string) protocol.State {
 	return s
 }
 
+// heard says whether the shim of a container has told a state, or claimed the attempt that it was made for.
+func (c *control) heard(slot string, of *container) bool {
+	if c.state(slot).Swap == of.swap {
+		return true
+	}
+	_, err := os.Lstat(filepath.Join(c.dir, protocol.ClaimFile(of.token)))
+	return of.token != "" && err == nil
+}
+
 // attempts are all claims and results up to now.
 func (c *control) attempts() (map[string]protocol.Claim, map[string]protocol.Result, error) {
 	raw, err := c.inotify.SyscallConn()

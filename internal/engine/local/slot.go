@@ -10,6 +10,7 @@ import (
 	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 
 	"github.com/nohuddle/nohuddle/api/v1alpha1"
 	"github.com/nohuddle/nohuddle/internal/image"
@@ -24,6 +25,8 @@ const (
 	calm = 10 * time.Second
 	// firstPause before a container is made anew for the second time in a row; doubled for each one after.
 	firstPause = 100 * time.Millisecond
+	// silence is how long a shim may take to tell its first state, or to claim its attempt.
+	silence = 30 * time.Second
 )
 
 // slot makes one slot what the plan wants.
@@ -118,8 +121,12 @@ func (s *slot) loop() {
 	for {
 		s.converge()
 		var exited <-chan struct{}
+		var silent <-chan time.Time
 		if s.have != nil {
 			exited = s.have.exited
+			if !s.have.heard {
+				silent = time.After(time.Until(s.have.born.Add(silence)))
+			}
 		}
 		var pause <-chan time.Time
 		if d := time.Until(s.pause); d > 0 {
@@ -130,6 +137,12 @@ func (s *slot) loop() {
 			return
 		case <-s.kick:
 		case <-pause:
+		case <-silent:
+			s.have.heard = true // looked at once
+			if !s.engine.ctl.heard(s.name, s.have) {
+				s.have.mute = true
+				s.have.signal(unix.SIGKILL)
+			}
 		case <-exited:
 			s.bury()
 		}
@@ -201,7 +214,7 @@ func (s *slot) substitute(w plan.Slot) {
 		}
 		old := s.have
 		s.have = nil
-		s.engine.working.Go(old.retire)
+		s.engine.working.Go(old.destroy)
 	}
 	s.made++
 	c, err := s.engine.start(s.engine.ctx, w, s.made, img)
