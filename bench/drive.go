@@ -69,7 +69,7 @@ const handovers = 200
 // handover measures from the end of a play's process to the start of the next one's, which was staged meanwhile: with
 // all that the shim does in between, so more than from the result's appearance.
 func (b *bench) handover(ctx context.Context) ([]figure, error) {
-	status, err := b.drive(ctx, "handover", chain(handovers+1, 2, "sleep", "0.2"))
+	status, err := b.drive(ctx, "handover", chain(handovers+1, 2, "sleep", "0.3"))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (b *bench) handover(ctx context.Context) ([]figure, error) {
 	for i := range handovers {
 		gaps = append(gaps, status.Plays[i+1].StartedAt.Sub(status.Plays[i].FinishedAt.Time))
 	}
-	detail := fmt.Sprintf("end of a process → start of the next, %d plays of 0.2 s", handovers+1)
+	detail := fmt.Sprintf("end of a process → start of the next, %d plays of 0.3 s", handovers+1)
 	return []figure{
 		{Name: "hand-over p50", Value: ms(quantile(gaps, 0.5)), Unit: "ms", Most: 2, Detail: detail},
 		{Name: "hand-over p99", Value: ms(quantile(gaps, 0.99)), Unit: "ms", Most: 10, Detail: detail},

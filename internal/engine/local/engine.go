@@ -279,7 +279,8 @@ func (e *Engine) Close(context.Context) error {
 		if e.ctl != nil {
 			e.ctl.close()
 		}
-		e.pod.close()
+		_ = e.pod.close()
+		e.runtime.close()
 		// The processes are gone, and with the last of them and these files the mounts.
 		_, e.closed = Remove(e.cfg.Drive, e.cfg.Dir)
 	})
