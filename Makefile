@@ -57,7 +57,7 @@ lint: go ## Run golangci-lint.
 test: setup ## Install what tests need, then build, lint, verify and run every test.
 	@$(MAKE) --no-print-directory build images lint verify
 	go test -run TestStepOfThousandPlays ./internal/plan # a figure that the race detector would spoil
-	go test -race -timeout 30m ./...
+	go test -race -count=1 -timeout 30m ./...
 
 .PHONY: fuzz
 fuzz: go ## Run each fuzz target for FUZZTIME (10s).

@@ -84,17 +84,23 @@ func images(t testing.TB) shelf {
 	}
 }
 
+// TestContract holds the engines' contract on both runtimes.
 func TestContract(t *testing.T) {
-	enginetest.Suite{
-		Start: func(t *testing.T, drive string, prog *playbook.Program) engine.Engine {
-			e, err := New(context.Background(), Config{
-				Drive: drive, Dir: filepath.Join(t.TempDir(), drive), Images: images(t), Shim: shimPath, Scratch: prog.Scratch,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return e
-		},
-		Shell: "shell", Other: "other", Missing: "missing",
-	}.Run(t)
+	for _, runtime := range []string{"runc", "crun"} {
+		t.Run(runtime, func(t *testing.T) {
+			enginetest.Suite{
+				Start: func(t *testing.T, drive string, prog *playbook.Program) engine.Engine {
+					e, err := New(context.Background(), Config{
+						Drive: drive, Dir: filepath.Join(t.TempDir(), drive), Images: images(t), Shim: shimPath, Scratch: prog.Scratch,
+						Runtime: runtime,
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return e
+				},
+				Shell: "shell", Other: "other", Missing: "missing",
+			}.Run(t)
+		})
+	}
 }

@@ -268,7 +268,7 @@ plays:
 		c.Images.(shelf)["badcwd"].Config.WorkingDir = "/bin/busybox/x"
 	})
 	s := p.run(nil)
-	if a := play(t, s, "a"); a.Phase != v1alpha1.PlayFailed || a.Reason != v1alpha1.ReasonSlot || !strings.Contains(a.Message, "slot slot-0: runc: ") {
+	if a := play(t, s, "a"); a.Phase != v1alpha1.PlayFailed || a.Reason != v1alpha1.ReasonSlot || !strings.Contains(a.Message, "slot slot-0: "+filepath.Base(p.runtime.path)+": ") {
 		t.Errorf("a is %s by %s: %s", a.Phase, a.Reason, a.Message)
 	}
 	if b := play(t, s, "b"); b.Phase != v1alpha1.PlaySucceeded {

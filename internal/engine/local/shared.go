@@ -28,6 +28,9 @@ func (e *Engine) mountShared() error {
 	if err := unix.Mount("shm", e.path("shm"), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=1777,size="+shmSize); err != nil {
 		return fmt.Errorf("mount the pod's /dev/shm: %w: run as root", err)
 	}
+	if err := e.hideUnified(); err != nil {
+		return err
+	}
 	if !e.scratchInMemory() {
 		return nil
 	}
@@ -37,6 +40,24 @@ func (e *Engine) mountShared() error {
 	}
 	if err := unix.Mount("scratch", e.scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opts); err != nil {
 		return fmt.Errorf("mount the scratch in memory: %w", err)
+	}
+	return nil
+}
+
+// hideUnified hides the v2 hierarchy that systemd keeps beside those of cgroup v1, in the pod's mount namespace alone.
+// It controls nothing, and crun refuses to work where it sees it.
+func (e *Engine) hideUnified() error {
+	const dir = cgroupMount + "/unified"
+	var fs unix.Statfs_t
+	if unix.Statfs(dir, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+		return nil
+	}
+	err := unix.Unmount(dir, unix.MNT_DETACH)
+	if e.rootless { // what root has mounted, only root can unmount
+		err = unix.Mount("none", dir, "tmpfs", 0, "")
+	}
+	if err != nil {
+		return fmt.Errorf("hide %s from the runtime: %w", dir, err)
 	}
 	return nil
 }
