@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -49,7 +50,7 @@ func (e *Engine) mountShared() error {
 func (e *Engine) hideUnified() error {
 	const dir = cgroupMount + "/unified"
 	var fs unix.Statfs_t
-	if unix.Statfs(dir, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+	if err := unix.Statfs(dir, &fs); errors.Is(err, unix.ENOENT) || err == nil && fs.Type != unix.CGROUP2_SUPER_MAGIC {
 		return nil
 	}
 	err := unix.Unmount(dir, unix.MNT_DETACH)
