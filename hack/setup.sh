@@ -53,7 +53,7 @@ need() { # COMMAND PACKAGE...
 	command -v "$1" >/dev/null || { shift; missing="$missing $*"; }
 }
 need runc runc
-need crun crun # three times as fast; tests use both
+need crun crun # tests use both
 need git git
 need busybox busybox-static # the images of tests
 need gcc gcc libc6-dev # go test -race links C

@@ -54,7 +54,7 @@ it was cancelled.`,
 	f.StringArrayVar(&o.secrets, "secrets", nil, "file with Secret manifests that secretKeyRef refers to (repeatable)")
 	f.StringVar(&o.scratch, "scratch", "", "keep the scratch volume in this folder (default: a temporary one)")
 	f.StringVar(&o.network, "network", "pod", "pod: a network of its own with nothing but loopback; host: this machine's")
-	f.StringVar(&o.runtime, "runtime", "", "OCI runtime (default crun, or else runc)")
+	f.StringVar(&o.runtime, "runtime", "", "OCI runtime (default runc, or else crun)")
 	f.StringVar(&o.view, "view", "auto", "auto, live, plain or none")
 	return c
 }

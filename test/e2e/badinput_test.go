@@ -37,7 +37,7 @@ func (p *player) neverBegan(name string) {
 func TestNoRuntime(t *testing.T) {
 	p := newPlayer(t)
 	p.set("PATH", t.TempDir())
-	p.run("run", "examples/hello", "--name", "d").exits(1).says("no OCI runtime is installed (crun or runc is not in PATH): install runc")
+	p.run("run", "examples/hello", "--name", "d").exits(1).says("no OCI runtime is installed (runc or crun is not in PATH): install runc")
 	p.run("run", "examples/hello", "--name", "d", "--runtime", "kata").exits(1).says("kata is not in PATH")
 	p.neverBegan("d")
 }

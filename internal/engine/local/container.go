@@ -111,7 +111,15 @@ func (c *container) run(ctx context.Context) error {
 	return nil
 }
 
+// wait returns when the container's first process has ended. Only then it is sure to be a child of this process: crun
+// leaves it to a child of its own for a moment.
 func (c *container) wait(pid int) {
+	fds := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
+			break
+		}
+	}
 	for {
 		if _, err := unix.Wait4(pid, &c.status, 0, nil); err != unix.EINTR {
 			break

@@ -33,7 +33,7 @@ type Config struct {
 	Images Images
 	// Shim is the path of nohuddle-shim on this machine.
 	Shim string
-	// Runtime is the OCI runtime: a name to be found in PATH, or a path. Default: crun, or else runc.
+	// Runtime is the OCI runtime: a name to be found in PATH, or a path. Default: runc, or else crun.
 	Runtime string
 	// Scratch is the volume that all plays share.
 	Scratch v1alpha1.Scratch

@@ -25,15 +25,11 @@ type ociRuntime struct {
 	root string
 }
 
-// findRuntime looks a runtime up; "" is crun, which takes a third of the time, or else runc. Without root it is the other
-// way round: what a killed engine has left is found by runc's state there.
+// findRuntime looks a runtime up; "" is runc, or else crun.
 func findRuntime(name, root string) (*ociRuntime, error) {
 	names := []string{name}
 	if name == "" {
-		names = []string{"crun", "runc"}
-		if Rootless() {
-			names = []string{"runc", "crun"}
-		}
+		names = []string{"runc", "crun"}
 	}
 	for _, n := range names {
 		if path, err := exec.LookPath(n); err == nil {
