@@ -1,6 +1,7 @@
 package shim_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -47,7 +48,11 @@ func TestSecretsAreMasked(t *testing.T) {
 	if !strings.Contains(p.log("play.1"), "the value of SHORT has fewer than 4 bytes and is not masked") {
 		t.Errorf("no warning of the short one: %q", p.log("play.1"))
 	}
-	// Nor are they in anything else that is kept.
+	// Nor are they in anything else that is kept. The state follows the result.
+	await(t, "the state of one", func() bool {
+		_, err := os.Stat(p.ctl + "/" + protocol.StateFile("one"))
+		return err == nil
+	})
 	for _, file := range []string{protocol.ResultFile("play.1"), protocol.ClaimFile("play.1"), protocol.StateFile("one")} {
 		if text := p.read(p.ctl + "/" + file); strings.Contains(text, "s3cr3t-value") {
 			t.Errorf("the token is in %s: %s", file, text)
