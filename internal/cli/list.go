@@ -59,13 +59,9 @@ func (a *app) getCommand() *cobra.Command {
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			s, err := a.store()
+			_, drive, err := a.drive(args[0])
 			if err != nil {
 				return err
-			}
-			drive, err := s.Get(args[0])
-			if err != nil {
-				return notFound(err)
 			}
 			if output != "" {
 				return a.print(output, drive)
@@ -79,6 +75,19 @@ func (a *app) getCommand() *cobra.Command {
 	}
 	outputFlag(c, &output)
 	return c
+}
+
+// drive finds a drive in the store.
+func (a *app) drive(name string) (*store.Store, *v1alpha1.Drive, error) {
+	s, err := a.store()
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := s.Get(name)
+	if err != nil {
+		return nil, nil, notFound(err)
+	}
+	return s, d, nil
 }
 
 // notFound gives a missing drive the exit code of a wrong argument.

@@ -25,13 +25,9 @@ Without --attempt, every attempt is printed.`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.driveArg,
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := a.store()
+			s, drive, err := a.drive(args[0])
 			if err != nil {
 				return err
-			}
-			drive, err := s.Get(args[0])
-			if err != nil {
-				return notFound(err)
 			}
 			play := ""
 			if len(args) > 1 {

@@ -100,7 +100,7 @@ func (a *app) removeOld(s *store.Store, age time.Duration) error {
 }
 
 func (a *app) pruneImages(ctx context.Context, age time.Duration) error {
-	images, err := a.openImages(nil, nil)
+	images, err := a.openImages(nil)
 	if err != nil {
 		return &exit{exitFailed, err}
 	}

@@ -167,7 +167,7 @@ func (r *running) start(ctx context.Context, secrets map[string]string) error {
 			return err
 		}
 	}
-	if r.images, err = r.app.openImages(layouts(r.options.images), nil); err != nil {
+	if r.images, err = r.app.openImages(layouts(r.options.images)); err != nil {
 		return err
 	}
 	r.engine, err = local.New(ctx, local.Config{
@@ -295,12 +295,12 @@ func layouts(flags []string) []string {
 	return out
 }
 
-func (a *app) openImages(layouts []string, progress func(ref, what string, done, total int64)) (*image.Store, error) {
+func (a *app) openImages(layouts []string) (*image.Store, error) {
 	dir := ""
 	if a.cacheDir != "" {
 		dir = filepath.Join(a.cacheDir, "images")
 	}
-	return image.Open(dir, image.Options{Layouts: layouts, Progress: progress, Rootless: os.Geteuid() != 0 || local.Rootless()})
+	return image.Open(dir, image.Options{Layouts: layouts, Rootless: os.Geteuid() != 0 || local.Rootless()})
 }
 
 // findShim looks for nohuddle-shim where it may be installed.

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// cgroupRoot is where a container sees its own cgroup.
-const cgroupRoot = "/sys/fs/cgroup/"
+// cgroupRoot is where cgroup hierarchies are mounted.
+const cgroupRoot = "/sys/fs/cgroup"
 
-// peakMemory is the most memory that the container has held, in bytes; 0 where the kernel doesn't tell.
-func peakMemory() int64 {
-	for _, f := range []string{"memory.peak", "memory/memory.max_usage_in_bytes"} {
-		if b, err := os.ReadFile(cgroupRoot + f); err == nil {
+// PeakMemory is the most memory that a cgroup has held, in bytes; 0 where the kernel doesn't tell. The cgroup is its path
+// in the hierarchy, on v1 that of the memory controller; a container sees its own as "".
+func PeakMemory(cgroup string) int64 {
+	for _, f := range counters(cgroup, "memory.peak", "memory.max_usage_in_bytes") {
+		if b, err := os.ReadFile(f); err == nil {
 			n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 			return n
 		}
@@ -20,10 +21,10 @@ func peakMemory() int64 {
 	return 0
 }
 
-// oomKills is how many processes of the container the kernel has killed for want of memory; 0 where it doesn't tell.
-func oomKills() int64 {
-	for _, f := range []string{"memory.events", "memory/memory.oom_control"} {
-		b, err := os.ReadFile(cgroupRoot + f)
+// OOMKills is how many processes of a cgroup the kernel has killed for want of memory; 0 where it doesn't tell.
+func OOMKills(cgroup string) int64 {
+	for _, f := range counters(cgroup, "memory.events", "memory.oom_control") {
+		b, err := os.ReadFile(f)
 		if err != nil {
 			continue
 		}
@@ -35,4 +36,9 @@ func oomKills() int64 {
 		}
 	}
 	return 0
+}
+
+// counters are the places of a counter, on cgroup v2 and on v1.
+func counters(cgroup, v2, v1 string) [2]string {
+	return [2]string{cgroupRoot + cgroup + "/" + v2, cgroupRoot + "/memory" + cgroup + "/" + v1}
 }

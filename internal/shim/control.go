@@ -3,6 +3,7 @@ package shim
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -161,9 +162,16 @@ func create(path string, flags int) (*os.File, error) {
 // maxMessage bounds a result's message in bytes, so that it fits the reserve however JSON writes it.
 const maxMessage = 512
 
-// writeResult puts a result into place. It is written into the room that the claim has taken; where the disk has no more,
-// outputs are left out.
+// writeResult puts a result into place. Its error names the attempt.
 func (c control) writeResult(r protocol.Result) error {
+	if err := c.fillResult(r); err != nil {
+		return fmt.Errorf("the result of %s can't be written: %w", r.Token, err)
+	}
+	return nil
+}
+
+// fillResult writes a result into the room that the claim has taken; where the disk has no more, outputs are left out.
+func (c control) fillResult(r protocol.Result) error {
 	if len(r.Message) > maxMessage {
 		r.Message = strings.ToValidUTF8(r.Message[:maxMessage], "") + "…"
 	}

@@ -33,14 +33,15 @@ func (s *Shim) attempt() (code int, exit bool) {
 	}
 	s.signals.forget()
 	result, told := s.run(a, claim)
-	if told {
-		if err := s.ctl.writeResult(result); err != nil {
-			warn("the result of " + a.Token + " can't be written: " + err.Error())
-		}
-		return protocol.ExitTerm, true
+	err := s.ctl.writeResult(result)
+	if err != nil {
+		warn(err.Error())
 	}
-	if err := s.ctl.writeResult(result); err != nil {
-		return complain(protocol.ExitControl, "the result of "+a.Token+" can't be written: "+err.Error()), true
+	switch {
+	case told:
+		return protocol.ExitTerm, true
+	case err != nil:
+		return protocol.ExitControl, true
 	}
 	return 0, false
 }
@@ -52,7 +53,7 @@ func (s *Shim) run(a protocol.Assignment, claim protocol.Claim) (result protocol
 	for _, name := range s.short(a) {
 		log.write([]byte("nohuddle: the value of " + name + " has fewer than " + strconv.Itoa(minSecret) + " bytes and is not masked\n"))
 	}
-	kills := oomKills()
+	kills := OOMKills("")
 	cmd, refused := s.prepare(a)
 	var p *process
 	if refused == nil {
@@ -73,14 +74,14 @@ func (s *Shim) run(a protocol.Assignment, claim protocol.Claim) (result protocol
 	killDescendants(result.FinishedAt.Add(sweepTime))
 	p.drain()
 	result.LogDropped = log.close()
-	result.PeakMemory = peakMemory()
+	result.PeakMemory = PeakMemory("")
 	result.Reason, result.Message = p.reason, p.message
 	result.ExitCode = status.ExitStatus()
 	if status.Signaled() {
 		result.ExitCode = 128 + int(status.Signal())
 	}
 	// A shell whose command was killed ends with a code of its own.
-	if result.Reason == "" && result.ExitCode != 0 && oomKills() > kills {
+	if result.Reason == "" && result.ExitCode != 0 && OOMKills("") > kills {
 		result.Reason, result.Message = protocol.OOMKilled, "the kernel killed a process of it: the container was out of memory"
 	}
 	outputs, err := readOutputs(s.ctl.path(protocol.OutputFile(a.Token)))

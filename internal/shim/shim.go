@@ -7,7 +7,6 @@ package shim
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
@@ -154,14 +153,10 @@ func (s *Shim) phase() (protocol.Phase, error) {
 
 // interrupted writes the result of an attempt that this slot began and whose container died.
 func (s *Shim) interrupted(c protocol.Claim) error {
-	r := protocol.Result{
+	return s.ctl.writeResult(protocol.Result{
 		Token: s.have.Token, ExitCode: 128 + int(syscall.SIGKILL), Reason: protocol.Interrupted,
 		Message: "the container died while the attempt ran", StartedAt: c.StartedAt, FinishedAt: time.Now(),
-	}
-	if err := s.ctl.writeResult(r); err != nil {
-		return fmt.Errorf("the result of %s can't be written: %w", r.Token, err)
-	}
-	return nil
+	})
 }
 
 // restless is how long a shim that is large waits for what comes next before it makes itself small: to do so takes some

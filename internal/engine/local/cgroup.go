@@ -39,41 +39,6 @@ func (c cgroup) dirs() []string {
 	return out
 }
 
-// peak is the most memory that it held, in bytes; 0 where that isn't counted.
-func (c cgroup) peak() int64 {
-	return c.number("memory.peak", "memory.max_usage_in_bytes")
-}
-
-func (c cgroup) number(v2, v1 string) int64 {
-	for _, f := range []string{
-		cgroupMount + string(c) + "/" + v2, cgroupMount + "/memory" + string(c) + "/" + v1,
-	} {
-		if b, err := os.ReadFile(f); err == nil {
-			n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-			return n
-		}
-	}
-	return 0
-}
-
-// oomKilled says whether the kernel has killed a process of it for want of memory.
-func (c cgroup) oomKilled() bool {
-	for _, f := range []string{
-		cgroupMount + string(c) + "/memory.events", cgroupMount + "/memory" + string(c) + "/memory.oom_control",
-	} {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(b)) {
-			if v, ok := strings.CutPrefix(line, "oom_kill "); ok {
-				return strings.TrimSpace(v) != "0"
-			}
-		}
-	}
-	return false
-}
-
 // removeTime bounds how long killed processes may take to leave a cgroup.
 const removeTime = 10 * time.Second
 

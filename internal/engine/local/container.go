@@ -16,6 +16,7 @@ import (
 
 	"github.com/nohuddle/nohuddle/internal/image"
 	"github.com/nohuddle/nohuddle/internal/plan"
+	"github.com/nohuddle/nohuddle/internal/shim"
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
@@ -42,7 +43,7 @@ type container struct {
 	stderr *tail
 }
 
-// start makes a fresh container with the assignment of want. n tells the containers of one swap apart.
+// start makes a fresh container with the assignment of want. n is how many the slot has had with it, which tells those of one swap apart.
 func (e *Engine) start(ctx context.Context, want plan.Slot, n int, img *image.Image) (*container, error) {
 	name := want.Name + "." + strconv.FormatInt(want.Swap, 10) + "." + strconv.Itoa(n)
 	c := &container{
@@ -125,7 +126,7 @@ func (c *container) wait(pid int) {
 			break
 		}
 	}
-	c.oom = c.cgroup.oomKilled()
+	c.oom = shim.OOMKills(string(c.cgroup)) > 0
 	close(c.exited)
 }
 

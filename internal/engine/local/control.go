@@ -30,6 +30,7 @@ type control struct {
 	claims  map[string]protocol.Claim
 	results map[string]protocol.Result
 	fresh   map[string]bool // names that have appeared and are not read yet
+	events  [16 << 10]byte
 }
 
 // watchControl calls changed, from any goroutine, when a state, claim or result has appeared.
@@ -76,7 +77,7 @@ func (c *control) wait(changed func()) error {
 
 // drain notes the names of all events that there are now; it returns how many bytes of events that were. c.mu is held.
 func (c *control) drain(fd int) (total int, news bool) {
-	buf := make([]byte, 16<<10)
+	buf := c.events[:]
 	for {
 		n, err := unix.Read(fd, buf)
 		if err == unix.EINTR {

@@ -16,6 +16,7 @@ import (
 	"github.com/nohuddle/nohuddle/api/v1alpha1"
 	"github.com/nohuddle/nohuddle/internal/image"
 	"github.com/nohuddle/nohuddle/internal/plan"
+	"github.com/nohuddle/nohuddle/internal/shim"
 	"github.com/nohuddle/nohuddle/internal/shim/protocol"
 )
 
@@ -100,7 +101,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 // build makes what the slots share.
 func (e *Engine) build() error {
 	if e.scratch == "" {
-		e.scratch = filepath.Join(e.cfg.Dir, "scratch")
+		e.scratch = e.path("scratch")
 	}
 	for dir, mode := range map[string]fs.FileMode{
 		e.cfg.Dir: 0o755, e.path("run"): 0o700, e.path("slots"): 0o755, e.path("logs"): 0o755, e.path("etc"): 0o755,
@@ -186,7 +187,7 @@ func (e *Engine) Observe(context.Context) (plan.Observed, error) {
 	e.mu.Lock()
 	slots, lost := e.slots, e.lost
 	e.mu.Unlock()
-	o := plan.Observed{Slots: map[string]plan.ObservedSlot{}, PeakMemory: e.cgroup.peak()}
+	o := plan.Observed{Slots: map[string]plan.ObservedSlot{}, PeakMemory: shim.PeakMemory(string(e.cgroup))}
 	if len(slots) == 0 {
 		return o, nil
 	}

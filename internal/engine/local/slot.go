@@ -49,7 +49,7 @@ type slot struct {
 
 	// The loop's own.
 	have   *container
-	made   int // containers of the present swap
+	made   int // containers so far
 	deaths int
 	pause  time.Time // no container is made before
 }
@@ -200,21 +200,12 @@ func (s *slot) substitute(w plan.Slot) {
 		s.wake()
 		return
 	}
-	if w.Assignment, err = complete(w, img); err != nil {
-		s.refuse(w, v1alpha1.ReasonImage, err)
-		return
-	}
-	if err := fits(w.Assignment); err != nil {
-		s.refuse(w, v1alpha1.ReasonTooLarge, err)
+	if !s.ready(&w, img) {
 		return
 	}
 	if s.have != nil {
-		if s.have.swap < w.Swap {
-			s.made = 0
-		}
-		old := s.have
+		s.engine.working.Go(s.have.destroy)
 		s.have = nil
-		s.engine.working.Go(old.destroy)
 	}
 	s.made++
 	c, err := s.engine.start(s.engine.ctx, w, s.made, img)
@@ -234,10 +225,12 @@ func (s *slot) pull(w plan.Slot) (*image.Image, error) {
 	ctx, cancel := context.WithCancel(s.engine.ctx)
 	defer cancel()
 	s.mu.Lock()
-	s.cancel = cancel
-	s.doing = "getting " + w.Image
+	if s.killed || s.wanted.Swap != w.Swap || recalls(s.wanted.Assignment) {
+		s.mu.Unlock()
+		return nil, nil
+	}
+	s.cancel, s.doing = cancel, "getting "+w.Image
 	s.mu.Unlock()
-	s.wakeIfStale(w)
 	img, err := s.engine.cfg.Images.Get(ctx, w.Image)
 	s.mu.Lock()
 	s.cancel, s.doing = nil, ""
@@ -248,30 +241,29 @@ func (s *slot) pull(w plan.Slot) (*image.Image, error) {
 	return img, err
 }
 
-// wakeIfStale cancels a pull whose wish changed before want could know of it.
-func (s *slot) wakeIfStale(w plan.Slot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.killed || s.wanted.Swap != w.Swap || recalls(s.wanted.Assignment) {
-		s.cancel()
-		s.wake()
+// assign gives the present container a newer assignment.
+func (s *slot) assign(w plan.Slot) {
+	if !s.ready(&w, s.have.image) {
+		return
+	}
+	if err := s.have.assign(s.name, w.Assignment); err != nil {
+		s.refuse(w, v1alpha1.ReasonSlot, err)
 	}
 }
 
-// assign gives the present container a newer assignment.
-func (s *slot) assign(w plan.Slot) {
-	a, err := complete(w, s.have.image)
+// ready completes the assignment of a wish that its image is there for; false if that can't be run, which it tells.
+func (s *slot) ready(w *plan.Slot, img *image.Image) bool {
+	a, err := complete(*w, img)
 	if err != nil {
-		s.refuse(w, v1alpha1.ReasonImage, err)
-		return
+		s.refuse(*w, v1alpha1.ReasonImage, err)
+		return false
 	}
 	if err := fits(a); err != nil {
-		s.refuse(w, v1alpha1.ReasonTooLarge, err)
-		return
+		s.refuse(*w, v1alpha1.ReasonTooLarge, err)
+		return false
 	}
-	if err := s.have.assign(s.name, a); err != nil {
-		s.refuse(w, v1alpha1.ReasonSlot, err)
-	}
+	w.Assignment = a
+	return true
 }
 
 // complete fills in what the image knows.
