@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,7 @@ type signals struct {
 
 // catch catches every signal that can be caught and means something to a play.
 func catch() signals {
+	heed()
 	s := signals{end: make(chan os.Signal, 1), child: make(chan os.Signal, 1), other: make(chan os.Signal, 16)}
 	signal.Notify(s.end, syscall.SIGTERM, syscall.SIGINT)
 	signal.Notify(s.child, syscall.SIGCHLD)
@@ -27,6 +29,23 @@ func catch() signals {
 	// signal would stay ignored in every play.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return s
+}
+
+// heed gives their default back to signals that were ignored by whoever started the container's runtime, as make does
+// with two that are glibc's own: plays would inherit it.
+func heed() {
+	const (
+		last       = 64 // _NSIG
+		ignored    = 1  // SIG_IGN
+		sigsetSize = 8  // of the kernel's sigset_t, in bytes
+	)
+	for sig := uintptr(1); sig <= last; sig++ {
+		var old, byDefault struct{ handler, flags, restorer, mask uintptr }
+		_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&old)), sigsetSize, 0, 0)
+		if errno == 0 && old.handler == ignored {
+			_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&byDefault)), 0, sigsetSize, 0, 0)
+		}
+	}
 }
 
 // told says whether the shim has been told to end.
